@@ -16,6 +16,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/provider/announce"
 	"github.com/ccmadm/ccmadm/provider/controlplane"
+	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
 // planeInterval is that of looks at where the API server is. DNS is asked once a minute.
@@ -76,7 +77,7 @@ func (p *apiServers) run(ctx context.Context) {
 
 // without leaves out the claims of addresses that are the control plane's.
 func (p *apiServers) without(claims []announce.Claim) []announce.Claim {
-	known := controlplane.Addresses{Servers: controlplane.ServersOf(list[*discoveryv1.EndpointSlice](p.slices))}
+	known := controlplane.Addresses{Servers: controlplane.ServersOf(objects.List[*discoveryv1.EndpointSlice](p.slices.GetStore()))}
 	if endpoints := p.endpoints.Load(); endpoints != nil {
 		known.Endpoints = *endpoints
 	}

@@ -65,7 +65,7 @@ func newCaches(config *rest.Config) (*caches, error) {
 	c.apiServers = newAPIServers(config, c.slices)
 	c.passwords = &passwords{
 		secrets: client.CoreV1().Secrets(v1alpha1.Namespace),
-		peers:   func() []*v1alpha1.BGPPeer { return list[*v1alpha1.BGPPeer](c.peers) },
+		peers:   func() []*v1alpha1.BGPPeer { return objects.List[*v1alpha1.BGPPeer](c.peers.GetStore()) },
 	}
 	c.starts, c.unready = &starts{list: ours.NodeAgents.List}, announce.Unready{}
 	for _, informer := range c.all() {
@@ -125,28 +125,19 @@ func (c *caches) view(node string) *announce.View {
 		// Read apart from the others: an agent may not watch Secrets.
 		Passwords: c.passwords.get(),
 	}
-	for _, object := range c.claims.GetStore().List() {
-		if claim, ok := announce.ParseClaim(object.(*networkingv1.IPAddress)); ok {
+	for _, object := range objects.List[*networkingv1.IPAddress](c.claims.GetStore()) {
+		if claim, ok := announce.ParseClaim(object); ok {
 			v.Claims = append(v.Claims, claim)
 		}
 	}
 	v.Claims = c.apiServers.without(v.Claims)
 	v.SetCandidates(announce.Endpoints{
 		Services: byName[*corev1.Service](c.services),
-		Slices:   list[*discoveryv1.EndpointSlice](c.slices),
+		Slices:   objects.List[*discoveryv1.EndpointSlice](c.slices.GetStore()),
 	})
 	v.SetMembers(now, now.Sub(time.Unix(0, c.heard.Load())) < freshFor, c.unready)
 	c.starts.fill(v)
 	return v
-}
-
-func list[T any](informer cache.SharedIndexInformer) []T {
-	objects := informer.GetStore().List()
-	typed := make([]T, 0, len(objects))
-	for _, object := range objects {
-		typed = append(typed, object.(T))
-	}
-	return typed
 }
 
 // byName is keyed by name, or NAMESPACE/NAME.

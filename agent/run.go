@@ -2,7 +2,7 @@
 //
 // Start at [Run]. caches.go has what it reads, lean.go what it keeps of it, and matters.go what makes it look again.
 // announcers_linux.go announces, by provider/announce, without what apiservers.go knows to be the control plane's, and as
-// proxy.go and carriage.go say of this Node's kube-proxy. routes_linux.go sets routes, by provider/routes. report.go and
+// proxy.go and proxyreadiness.go say of this Node's kube-proxy. routes_linux.go sets routes, by provider/routes. report.go and
 // routesreport.go write what others read of it. agent/vip is another program: it holds the control plane's own address.
 //
 // Reads: Nodes, Services, EndpointSlices, IPAddresses, AddressPools, BGPPeers, NodeAgents and a Secret; this machine's
@@ -115,7 +115,7 @@ func announceUntil(ctx, working context.Context, group *errgroup.Group, node str
 	changed <-chan struct{}, poke func(),
 ) {
 	klog.InfoS("Seen the cluster")
-	kubeProxy, carried := &proxy{}, newCarriage(poke)
+	kubeProxy, carried := &proxy{}, newProxyReadiness(poke)
 	group.Go(func() error { return c.passwords.run(working, poke) })
 	group.Go(func() error { return kubeProxy.run(working, proxyHealth, poke) })
 	for _, a := range announcers {

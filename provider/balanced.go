@@ -15,8 +15,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/ccmadm/ccmadm/provider/balancer"
+	"github.com/ccmadm/ccmadm/provider/failover"
 	"github.com/ccmadm/ccmadm/provider/objects"
-	"github.com/ccmadm/ccmadm/provider/unreachable"
 )
 
 var _ cloudprovider.LoadBalancer = (*Cloud)(nil)
@@ -61,7 +61,7 @@ func (c *Cloud) connectBalancer(factory informers.SharedInformerFactory, recorde
 	go served.Run(c.cluster.ctx)
 	c.balancer.Store(served)
 	if c.config.LoadBalancers.Withdraws() {
-		machines := unreachable.New(unreachable.Settings{
+		machines := failover.New(failover.Settings{
 			Client: client, Nodes: factory.Core().V1().Nodes().Informer(), Recorder: recorder, Now: time.Now,
 		})
 		go machines.Run(c.cluster.ctx)

@@ -44,6 +44,7 @@ import (
 	"github.com/ccmadm/ccmadm/provider/balancer"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 	"github.com/ccmadm/ccmadm/provider/nodes"
+	"github.com/ccmadm/ccmadm/provider/objects"
 	"github.com/ccmadm/ccmadm/provider/routes"
 	"github.com/ccmadm/ccmadm/provider/serving"
 )
@@ -173,8 +174,8 @@ func (c *Cloud) connect(informer cache.SharedIndexInformer, recorder record.Even
 // severalControlPlanes says whether there may be: as long as Nodes are not known, there may.
 func severalControlPlanes(informer cache.SharedIndexInformer) bool {
 	n := 0
-	for _, object := range informer.GetStore().List() {
-		if node, ok := object.(*corev1.Node); ok && metav1.HasLabel(node.ObjectMeta, v1alpha1.ControlPlaneLabel) {
+	for _, node := range objects.List[*corev1.Node](informer.GetStore()) {
+		if metav1.HasLabel(node.ObjectMeta, v1alpha1.ControlPlaneLabel) {
 			n++
 		}
 	}

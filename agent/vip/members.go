@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/renameio/v2"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ccmadm/ccmadm/api/nodestatus"
 )
 
 // memberFor is how long a kubelet may not be heard of while its Node still has a vote.
@@ -28,7 +30,10 @@ func (h *holder) learn(nodes []corev1.Node, pods []corev1.Pod) error {
 	for i := range nodes {
 		n := &nodes[i]
 		known[n.Name] = n
-		m := member{Name: n.Name, Address: internalAddress(n)}
+		m := member{Name: n.Name}
+		if addresses := nodestatus.InternalIPs(n); len(addresses) > 0 {
+			m.Address = addresses[0]
+		}
 		if n.Name == h.self {
 			m.Address = h.here()
 		} else {
@@ -59,15 +64,6 @@ func older(a, b corev1.Node) int {
 func (h *holder) here() netip.Addr {
 	i := slices.IndexFunc(h.members, func(m member) bool { return m.Name == h.self })
 	return h.members[i].Address // newHolder has seen to it
-}
-
-func internalAddress(n *corev1.Node) netip.Addr {
-	for _, a := range n.Status.Addresses {
-		if addr, err := netip.ParseAddr(a.Address); a.Type == corev1.NodeInternalIP && err == nil {
-			return addr
-		}
-	}
-	return netip.Addr{}
 }
 
 // unheard says whether a kubelet has not been heard of since then. One that says that it is not ready is alive: before

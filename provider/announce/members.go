@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/ccmadm/ccmadm/api/nodestatus"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/announce/quorum"
 )
@@ -24,7 +25,7 @@ func (v *View) SetMembers(now time.Time, fresh bool, unready Unready) {
 	maps.DeleteFunc(unready, func(name string, _ *unreadyNode) bool { return v.Nodes[name] == nil })
 	var first, others []string
 	for name, node := range v.Nodes {
-		if addresses := InternalAddresses(node); len(addresses) > 0 {
+		if addresses := nodestatus.InternalIPs(node); len(addresses) > 0 {
 			v.Addresses[name] = addresses[0]
 		}
 		if outOfService(node) {
@@ -112,15 +113,4 @@ func (v *View) SetBound(agents []v1alpha1.NodeAgent) {
 	if slices.ContainsFunc(v.Silent, func(name string) bool { return len(reports[name]) == 0 }) && len(v.Bound) > 0 {
 		v.Bound = slices.Insert(v.Bound, 0, v.All)
 	}
-}
-
-// InternalAddresses of a Node, in its order.
-func InternalAddresses(node *corev1.Node) []netip.Addr {
-	var addresses []netip.Addr
-	for _, a := range node.Status.Addresses {
-		if parsed, err := netip.ParseAddr(a.Address); err == nil && a.Type == corev1.NodeInternalIP {
-			addresses = append(addresses, parsed)
-		}
-	}
-	return addresses
 }

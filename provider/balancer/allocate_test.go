@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 )
 
 func TestAllocate_Requests(t *testing.T) {
@@ -86,7 +87,7 @@ func TestAllocate_Requests(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(addressPool("lan", lan))
 			w.add("first", annotated(v1alpha1.AddressesAnnotation, "192.0.2.10"))
-			w.taken[netip.MustParseAddr("203.0.113.7")] = true
+			w.conflicts[netip.MustParseAddr("203.0.113.7")] = true
 			w.pass()
 			if tt.pools != nil {
 				w.pools = tt.pools
@@ -140,7 +141,7 @@ func TestAllocate_Sharing(t *testing.T) {
 				t.Errorf("got %q and %q, shared: %t", p.of(a), p.of(b), tt.shared)
 			}
 			// The first one goes: who shared stays where it is, and so does the address while anybody has it.
-			delete(w.services, nameOf(a))
+			delete(w.services, allocator.NameOf(a))
 			if got := w.pass().of(b); got != p.of(b) {
 				t.Errorf("after the other one has gone: %s, before %s", got, p.of(b))
 			}
@@ -164,7 +165,7 @@ func TestAllocate_ReleasedIsProbedAgain(t *testing.T) {
 	if w.has("web") != "192.0.2.1" {
 		t.Fatal("it was not published: nothing is tested")
 	}
-	delete(w.services, nameOf(s))
+	delete(w.services, allocator.NameOf(s))
 	w.told()
 	w.add("web")
 	w.told()

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 )
 
 // A tenant and a kubelet try to have the addresses of others published. The honest Service keeps its own throughout.
@@ -19,18 +21,20 @@ func TestCluster_AddressesOfOthers(t *testing.T) {
 	kubeconfig := fmt.Sprintf("clusters: [{name: default, cluster: {server: 'https://%s:6443'}}]", vip)
 	c := newCluster(t, addressPool("lan", "198.18.0.230-198.18.0.250"))
 	configMaps := c.client.CoreV1().ConfigMaps(v1alpha1.Namespace)
-	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: proxyName}, Data: map[string]string{proxyKubeconfig: kubeconfig}}
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: evaluation.ProxyName}, Data: map[string]string{proxyKubeconfig: kubeconfig}}
 	if _, err := configMaps.Create(t.Context(), cm, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = configMaps.Delete(context.WithoutCancel(t.Context()), proxyName, metav1.DeleteOptions{}) })
+	t.Cleanup(func() {
+		_ = configMaps.Delete(context.WithoutCancel(t.Context()), evaluation.ProxyName, metav1.DeleteOptions{})
+	})
 	c.node("n2", "198.18.0.2")
-	honest := address(c.within(10*time.Second, c.create("honest").Name, reasonIs(announcedReason)))
+	honest := address(c.within(10*time.Second, c.create("honest").Name, reasonIs(allocator.AnnouncedReason)))
 	nodes := func(s *corev1.Service) { s.Annotations[v1alpha1.LevelAnnotation] = string(v1alpha1.LevelNodeIP) }
 	c.create("nodes", nodes)
 	c.within(10*time.Second, "nodes", hasAddress("198.18.0.1,198.18.0.2"))
 	foreign := []string{vip, "198.18.0.1", "203.0.113.7", "10.0.0.1", "192.0.2.9", "127.0.0.1"}
-	for i, key := range append(addressAnnotations(), "") {
+	for i, key := range append(allocator.AddressAnnotations(), "") {
 		for j, text := range foreign {
 			name := fmt.Sprintf("try-%d-%d", i, j)
 			c.create(name, onPort(6443), func(s *corev1.Service) {
@@ -39,7 +43,7 @@ func TestCluster_AddressesOfOthers(t *testing.T) {
 				}
 				s.Annotations[v1alpha1.AllocatedAnnotation] = text
 			})
-			s := c.within(10*time.Second, name, func(s *corev1.Service) bool { return condition(s) != nil })
+			s := c.within(10*time.Second, name, func(s *corev1.Service) bool { return allocator.Condition(s) != nil })
 			if got := address(s); got != "" {
 				t.Errorf("%q: %s is published with %s", key, text, got)
 			}
@@ -58,7 +62,7 @@ func TestCluster_AddressesOfOthers(t *testing.T) {
 		c.within(10*time.Second, "nodes", hasAddress("198.18.0.1"))
 		time.Sleep(100 * time.Millisecond) // ten passes
 		c.within(time.Second, "nodes", hasAddress("198.18.0.1"))
-		if got := address(c.within(time.Second, "honest", reasonIs(announcedReason))); got != honest {
+		if got := address(c.within(time.Second, "honest", reasonIs(allocator.AnnouncedReason))); got != honest {
 			t.Errorf("the honest Service has %s, and had %s", got, honest)
 		}
 	}
@@ -68,4 +72,18 @@ func TestCluster_AddressesOfOthers(t *testing.T) {
 	if c.claimed(vip) != nil {
 		t.Error("the control plane's address is claimed")
 	}
+}
+
+// A cluster IP that a kubelet calls its own is no Service's address.
+func TestCluster_NodeIPOfAClusterIP(t *testing.T) {
+	c := newCluster(t)
+	c.create("web")
+	c.within(10*time.Second, "web", hasAddress("198.18.0.1"))
+	lie := []byte(`{"status":{"addresses":[
+		{"type":"InternalIP","address":"198.18.0.1"},{"type":"ExternalIP","address":"10.0.0.1"}]}}`)
+	if _, err := c.client.CoreV1().Nodes().PatchStatus(t.Context(), "n1", lie); err != nil {
+		t.Fatal(err)
+	}
+	c.node("n2", "198.18.0.2") // once its address is there, the other's was looked at
+	c.within(10*time.Second, "web", hasAddress("198.18.0.1,198.18.0.2"))
 }

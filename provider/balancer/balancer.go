@@ -1,7 +1,7 @@
 // Package balancer gives Services of type LoadBalancer their addresses, and publishes them.
 //
-// Start at New and [Balancer.Run], which makes one pass after another: it takes a snapshot of the caches, [allocate]
-// plans who has which address, [judge] says what each Service is told, and write.go writes what differs. Everything
+// Start at New and [Balancer.Run], which makes one pass after another: it takes a snapshot of the caches, package allocator
+// plans who has which address, package evaluation finds the status of each Service, and write.go writes what differs. Everything
 // before the writing is a function of the snapshot. The Balancer is upstream's cloudprovider.LoadBalancer as well, which
 // it answers from the last pass. [Release] gives everything back where load balancers are off.
 //
@@ -32,6 +32,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 	"github.com/ccmadm/ccmadm/provider/controlplane"
 	"github.com/ccmadm/ccmadm/provider/objects"
 )
@@ -44,8 +46,8 @@ const (
 	// minRetry and maxRetry are the times after a pass that could not write something, and between two patches of a
 	// Service that the API server refuses.
 	minRetry, maxRetry = time.Second, 30 * time.Second
-	// takenTime is how long an address is left alone that an object of somebody else claims.
-	takenTime = time.Minute
+	// conflictTime is how long an address is not given that an IPAddress of another controller claims.
+	conflictTime = time.Minute
 )
 
 // Settings are what a Balancer works with.
@@ -72,23 +74,23 @@ type Balancer struct {
 	names  *controlplane.Lookups
 	dirty  chan struct{}
 
-	mu       sync.Mutex
-	outcomes map[types.NamespacedName]*outcome // of the last pass
-	letGo    map[types.UID]bool                // Services whose load balancer was deleted
-	missing  map[types.NamespacedName]time.Time
-	taken    map[netip.Addr]time.Time
-	refused  refusals
-	signs    objects.Signs
-	hearing  hearing
+	mu        sync.Mutex
+	statuses  map[types.NamespacedName]*evaluation.Status // of the last pass
+	released  map[types.UID]bool                          // Services whose load balancer was deleted
+	missing   map[types.NamespacedName]time.Time
+	conflicts map[netip.Addr]time.Time
+	refused   refusals
+	liveness  objects.Liveness
+	silence   silenceWatch
 }
 
 // New makes a Balancer. It asks nobody anything.
 func New(s Settings) (*Balancer, error) {
 	b := &Balancer{
-		Settings: s, caches: newCaches(s), names: controlplane.NewLookups(), dirty: make(chan struct{}, 1), letGo: map[types.UID]bool{},
-		missing: map[types.NamespacedName]time.Time{}, taken: map[netip.Addr]time.Time{},
-		refused: refusals{}, signs: objects.Signs{},
-		hearing: hearing{signs: objects.Signs{}, told: map[string]string{}},
+		Settings: s, caches: newCaches(s), names: controlplane.NewLookups(), dirty: make(chan struct{}, 1), released: map[types.UID]bool{},
+		missing: map[types.NamespacedName]time.Time{}, conflicts: map[netip.Addr]time.Time{},
+		refused: refusals{}, liveness: objects.Liveness{},
+		silence: silenceWatch{liveness: objects.Liveness{}, told: map[string]string{}},
 	}
 	if err := b.caches.follow(b.changed); err != nil {
 		return nil, fmt.Errorf("watch: %w", err)
@@ -151,21 +153,21 @@ func (b *Balancer) Run(ctx context.Context) {
 func (b *Balancer) pass(ctx context.Context) (time.Time, error) {
 	now := b.Now()
 	endpoints := b.names.Of(ctx, now, b.Endpoint, b.caches.proxyEndpoint())
-	s, j := b.look(now, endpoints)
-	p := allocate(s)
-	j.plan = p
-	outcomes := j.outcomes()
-	err := b.write(ctx, p, outcomes, forgotten(list[*corev1.Service](b.caches.services)))
+	s, e := b.look(now, endpoints)
+	p := allocator.Allocate(s)
+	e.Plan = p
+	statuses := e.Statuses()
+	err := b.write(ctx, p, statuses, forgotten(objects.List[*corev1.Service](b.caches.services.GetStore())))
 	b.mu.Lock()
-	b.outcomes = outcomes
+	b.statuses = statuses
 	b.mu.Unlock()
 	if err == nil {
-		err = b.count(ctx, s, p, j.reports.agents)
+		err = b.count(ctx, s, p, e.Reports.Agents)
 	}
 	err = errors.Join(err, b.markSilent(ctx)) // whatever else cannot be written
-	wake := p.wake
-	for _, since := range j.missing {
-		wake = sooner(wake, since.Add(announceTime), now)
+	wake := p.Wake
+	for _, since := range e.Missing {
+		wake = sooner(wake, since.Add(evaluation.AnnounceTime), now)
 	}
 	for _, r := range b.refused {
 		wake = sooner(wake, r.until, now)
@@ -182,42 +184,43 @@ func sooner(wake, at, now time.Time) time.Time {
 }
 
 // look takes the snapshot.
-func (b *Balancer) look(now time.Time, endpoints map[netip.Addr]bool) (*snapshot, *judge) {
+func (b *Balancer) look(now time.Time, endpoints map[netip.Addr]bool) (*allocator.Snapshot, *evaluation.Inputs) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c := b.caches
-	hosts := hostsOf(list[*corev1.Node](c.nodes), b.Listed)
-	j := &judge{now: now, reports: readReports(c.nodeAgents(), b.signs, now, rankOf(hosts)), missing: b.missing}
-	j.machines = newMachines(hosts, j.reports.lately, c.endpoints())
-	j.machines.namespaces = c.namespaceLabels()
-	j.machines.plane = controlplane.Addresses{Endpoints: endpoints, Servers: controlplane.ServersOf(c.endpoints())}
+	hosts := allocator.HostsOf(objects.List[*corev1.Node](c.nodes.GetStore()), b.Listed)
+	reports := evaluation.ReadReports(c.nodeAgents(), b.liveness, now, allocator.RankOf(hosts))
+	e := &evaluation.Inputs{Now: now, Reports: reports, Missing: b.missing}
+	e.Machines = evaluation.NewMachines(hosts, reports.Lately, c.endpoints())
+	e.Machines.Namespaces = c.namespaceLabels()
+	e.Machines.Plane = controlplane.Addresses{Endpoints: endpoints, Servers: controlplane.ServersOf(c.endpoints())}
 	cidrs := c.serviceCIDRs()
-	j.machines.routers = routersOf(list[*v1alpha1.BGPPeer](c.peers), j.reports.lately)
-	j.pools = readPools(c.addressPools(), hosts, cidrs, j.machines.plane, j.machines.routers)
-	s := &snapshot{
-		now: now, nodes: j.machines.addresses, pools: j.pools, peers: len(c.peers.GetStore().ListKeys()) > 0,
-		namespaces: j.machines.namespaces,
-		taken:      map[netip.Addr]bool{}, lingering: map[netip.Addr]bool{}, announced: j.reports.announced, present: c.present(),
-		plane: j.machines.plane,
+	e.Machines.Routers = allocator.RoutersOf(objects.List[*v1alpha1.BGPPeer](c.peers.GetStore()), reports.Lately)
+	e.Pools = allocator.ReadPools(c.addressPools(), hosts, cidrs, e.Machines.Plane, e.Machines.Routers)
+	s := &allocator.Snapshot{
+		Now: now, Nodes: e.Machines.Addresses, Pools: e.Pools, Peers: len(c.peers.GetStore().ListKeys()) > 0,
+		Namespaces: e.Machines.Namespaces,
+		Conflicts:  map[netip.Addr]bool{}, Lingering: map[netip.Addr]bool{}, Announced: reports.Announced, Present: c.present(),
+		Plane: e.Machines.Plane,
 	}
-	j.machines.proxy = c.proxyMode()
-	j.machines.plausible(hosts, cidrs, s.present, b.NodeNetworks)
-	for address, since := range b.taken {
-		if now.Sub(since) > takenTime {
-			delete(b.taken, address)
+	e.Machines.Proxy = c.proxyMode()
+	e.Machines.Plausible(hosts, cidrs, s.Present, b.NodeNetworks)
+	for address, since := range b.conflicts {
+		if now.Sub(since) > conflictTime {
+			delete(b.conflicts, address)
 			continue
 		}
-		s.taken[address] = true
+		s.Conflicts[address] = true
 	}
 	there := map[types.UID]bool{}
-	for _, service := range list[*corev1.Service](c.services) {
+	for _, service := range objects.List[*corev1.Service](c.services.GetStore()) {
 		there[service.UID] = true
-		s.note(service)
-		if !b.letGo[service.UID] || service.Spec.LoadBalancerClass != nil {
-			s.known = append(s.known, service)
+		s.Note(service)
+		if !b.released[service.UID] || service.Spec.LoadBalancerClass != nil {
+			s.Known = append(s.Known, service)
 		}
 	}
-	maps.DeleteFunc(b.letGo, func(uid types.UID, _ bool) bool { return !there[uid] })
+	maps.DeleteFunc(b.released, func(uid types.UID, _ bool) bool { return !there[uid] })
 	maps.DeleteFunc(b.refused, func(uid types.UID, _ refusal) bool { return !there[uid] })
-	return s, j
+	return s, e
 }

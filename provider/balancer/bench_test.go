@@ -3,6 +3,8 @@ package balancer
 import (
 	"fmt"
 	"testing"
+
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 )
 
 // A pass plans everything anew: here nothing has changed.
@@ -14,6 +16,6 @@ func BenchmarkAllocate_thousand(b *testing.B) {
 	w.pass()
 	s := w.snapshot()
 	for b.Loop() {
-		allocate(s)
+		allocator.Allocate(s)
 	}
 }

@@ -19,6 +19,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
@@ -152,18 +154,10 @@ func (c *caches) unknown() *watched {
 	return nil
 }
 
-// list returns what is in the store, which must not be changed.
-func list[T any](w *watched) []T {
-	var typed []T
-	for _, object := range w.GetStore().List() {
-		typed = append(typed, object.(T))
-	}
-	return typed
-}
-
 func nodeMatters(before, after any) bool {
 	a, b := before.(*corev1.Node), after.(*corev1.Node)
-	return a == b || carries(a) != carries(b) || hasLabel(a, v1alpha1.ExcludeLabel) != hasLabel(b, v1alpha1.ExcludeLabel) ||
+	excluded := func(n *corev1.Node) bool { return metav1.HasLabel(n.ObjectMeta, v1alpha1.ExcludeLabel) }
+	return a == b || evaluation.Carries(a) != evaluation.Carries(b) || excluded(a) != excluded(b) ||
 		!equality.Semantic.DeepEqual(a.Status.Addresses, b.Status.Addresses) ||
 		!equality.Semantic.DeepEqual(a.Spec.PodCIDRs, b.Spec.PodCIDRs)
 }
@@ -171,7 +165,7 @@ func nodeMatters(before, after any) bool {
 func serviceMatters(before, after any) bool {
 	balanced := func(object any) bool {
 		s := object.(*corev1.Service)
-		return s.Spec.Type == corev1.ServiceTypeLoadBalancer || condition(s) != nil
+		return s.Spec.Type == corev1.ServiceTypeLoadBalancer || allocator.Condition(s) != nil
 	}
 	return balanced(before) || balanced(after)
 }
@@ -184,7 +178,7 @@ func (c *caches) sliceMatters(_, after any) bool {
 		return false
 	}
 	service := object.(*corev1.Service)
-	return served(service) && service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+	return allocator.Served(service) && service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 }
 
 // agentMatters is false for a report that only says that the agent lives.
@@ -197,21 +191,25 @@ func agentMatters(before, after any) bool {
 		!slices.Equal(a.Status.Gateways, b.Status.Gateways)
 }
 
-func (c *caches) nodeAgents() []*v1alpha1.NodeAgent     { return list[*v1alpha1.NodeAgent](c.agents) }
-func (c *caches) addressPools() []*v1alpha1.AddressPool { return list[*v1alpha1.AddressPool](c.pools) }
+func (c *caches) nodeAgents() []*v1alpha1.NodeAgent {
+	return objects.List[*v1alpha1.NodeAgent](c.agents.GetStore())
+}
+func (c *caches) addressPools() []*v1alpha1.AddressPool {
+	return objects.List[*v1alpha1.AddressPool](c.pools.GetStore())
+}
 func (c *caches) serviceCIDRs() []*networkingv1.ServiceCIDR {
-	return list[*networkingv1.ServiceCIDR](c.cidrs)
+	return objects.List[*networkingv1.ServiceCIDR](c.cidrs.GetStore())
 }
 
 func (c *caches) endpoints() []*discoveryv1.EndpointSlice {
-	return list[*discoveryv1.EndpointSlice](c.slices)
+	return objects.List[*discoveryv1.EndpointSlice](c.slices.GetStore())
 }
 
 // present are the claims that there are.
-func (c *caches) present() []*claim {
-	var claims []*claim
-	for _, object := range list[*networkingv1.IPAddress](c.claims) {
-		if parsed, ok := parseClaim(object); ok {
+func (c *caches) present() []*allocator.Claim {
+	var claims []*allocator.Claim
+	for _, object := range objects.List[*networkingv1.IPAddress](c.claims.GetStore()) {
+		if parsed, ok := allocator.ParseClaim(object); ok {
 			claims = append(claims, parsed)
 		}
 	}
@@ -220,7 +218,7 @@ func (c *caches) present() []*claim {
 
 func (c *caches) namespaceLabels() map[string]labels.Set {
 	byName := map[string]labels.Set{}
-	for _, namespace := range list[*corev1.Namespace](c.namespaces) {
+	for _, namespace := range objects.List[*corev1.Namespace](c.namespaces.GetStore()) {
 		byName[namespace.Name] = namespace.Labels
 	}
 	return byName

@@ -13,15 +13,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 )
 
 // The life of an address, against a real API server.
 func TestCluster_Addresses(t *testing.T) {
 	c := newCluster(t, addressPool("lan", "192.0.2.50-192.0.2.51"))
 	c.create("web")
-	s := c.within(5*time.Second, "web", reasonIs(announcedReason))
+	s := c.within(5*time.Second, "web", reasonIs(allocator.AnnouncedReason))
 	first := address(s)
-	if first == "" || s.Annotations[v1alpha1.AllocatedAnnotation] != first || c.claimed(first).probed.IsZero() {
+	if first == "" || s.Annotations[v1alpha1.AllocatedAnnotation] != first || c.claimed(first).Probed.IsZero() {
 		t.Fatalf("got status %+v, annotations %v", s.Status, s.Annotations)
 	}
 	began := time.Now()
@@ -31,7 +33,7 @@ func TestCluster_Addresses(t *testing.T) {
 
 	c.lead() // another leader
 	c.create("second")
-	second := address(c.within(5*time.Second, "second", reasonIs(announcedReason)))
+	second := address(c.within(5*time.Second, "second", reasonIs(allocator.AnnouncedReason)))
 	c.create("third")
 	c.within(5*time.Second, "third", reasonIs("PoolExhausted"))
 	if got := address(c.within(time.Second, "web", hasAddress(first))); second == first || second == "" {
@@ -45,7 +47,7 @@ func TestCluster_Addresses(t *testing.T) {
 	if err := c.client.CoreV1().Services("default").Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	for c.claimed(first).released.IsZero() {
+	for c.claimed(first).Released.IsZero() {
 		time.Sleep(10 * time.Millisecond)
 	}
 	c.create("web")
@@ -58,7 +60,7 @@ func TestCluster_Addresses(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.within(5*time.Second, "third", hasAddress("192.0.2.99"))
-	c.within(5*time.Second, "web", reasonIs(outOfPoolReason))
+	c.within(5*time.Second, "web", reasonIs(allocator.OutOfPoolReason))
 	pool, err := c.objects.AddressPools.Get(t.Context(), "lan", metav1.GetOptions{})
 	if err != nil || pool.Status.Assigned != 1 || pool.Status.Available != "0" {
 		t.Errorf("pool: %+v, %v", pool.Status, err)
@@ -76,7 +78,7 @@ func TestCluster_NotAnnounced(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.create("web", annotated(v1alpha1.PoolAnnotation, "lan"))
-	s := c.within(announceTime+5*time.Second, "web", reasonIs("NotAnnounced"))
+	s := c.within(evaluation.AnnounceTime+5*time.Second, "web", reasonIs("NotAnnounced"))
 	if got := address(s); got != "" {
 		t.Errorf("%s is published", got)
 	}
@@ -109,7 +111,7 @@ func TestCluster_Classes(t *testing.T) {
 	}
 	c.create("theirs", class("example.com/lb"))
 	c.create("ours", class(v1alpha1.LoadBalancerClass))
-	s := c.within(5*time.Second, "ours", reasonIs(announcedReason))
+	s := c.within(5*time.Second, "ours", reasonIs(allocator.AnnouncedReason))
 	if len(s.Finalizers) != 1 || address(s) == "" {
 		t.Errorf("finalizers %v, status %+v", s.Finalizers, s.Status)
 	}
@@ -119,7 +121,7 @@ func TestCluster_Classes(t *testing.T) {
 	if err := c.leader.EnsureLoadBalancerDeleted(t.Context(), "", &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "never", Namespace: "default"}}); err != nil {
 		t.Error(err)
 	}
-	c.within(time.Second, "theirs", func(s *corev1.Service) bool { return address(s) == "" && condition(s) == nil })
+	c.within(time.Second, "theirs", func(s *corev1.Service) bool { return address(s) == "" && allocator.Condition(s) == nil })
 }
 
 // Without pools, Services have the addresses of Nodes, and follow them; the first pool takes over without a gap.
@@ -222,4 +224,23 @@ func TestCluster_Thousand(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	t.Logf("%d Services created after %s, published after %s", count, created.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+}
+
+// Who mistypes an annotation is told in the condition, and once by an Event, also where the Service has an address.
+func TestCluster_Mistyped(t *testing.T) {
+	c := newCluster(t, addressPool("lan", "192.0.2.50"))
+	c.create("web", annotated("ccmadm.dev/address-pol", "other"))
+	const want = "annotation ccmadm.dev/address-pol is unknown: did you mean ccmadm.dev/address-pool?"
+	s := c.within(5*time.Second, "web", reasonIs(allocator.AnnouncedReason))
+	if !strings.HasSuffix(allocator.Condition(s).Message, "; "+want) {
+		t.Errorf("the condition says %q", allocator.Condition(s).Message)
+	}
+	c.patch("web", `{"metadata":{"annotations":{"a":"b"}}}`)
+	c.patch("web", `{"metadata":{"annotations":{"ccmadm.dev/address-pol":null}}}`)
+	c.within(5*time.Second, "web", func(s *corev1.Service) bool {
+		return reasonIs(allocator.AnnouncedReason)(s) && allocator.Condition(s).Message == "192.0.2.50 at level L2"
+	})
+	if told := c.told(); strings.Count(told, "Warning UnknownAnnotation "+want) != 1 {
+		t.Errorf("Events: %s", told)
+	}
 }

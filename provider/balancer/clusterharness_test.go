@@ -23,6 +23,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
@@ -142,9 +144,9 @@ func (c *cluster) announce(ctx context.Context) {
 	_, _ = agents.Create(ctx, &v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, metav1.CreateOptions{})
 	for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
 		announcements := []v1alpha1.Announcement{}
-		for _, object := range list[*networkingv1.IPAddress](c.leader.caches.claims) {
-			if claim, ok := parseClaim(object); ok && claim.live() && !c.silent.Load() {
-				announcements = append(announcements, v1alpha1.Announcement{Address: object.Name, Level: claim.level})
+		for _, object := range objects.List[*networkingv1.IPAddress](c.leader.caches.claims.GetStore()) {
+			if claim, ok := allocator.ParseClaim(object); ok && claim.Live() && !c.silent.Load() {
+				announcements = append(announcements, v1alpha1.Announcement{Address: object.Name, Level: claim.Level})
 			}
 		}
 		slices.SortFunc(announcements, func(a, b v1alpha1.Announcement) int { return strings.Compare(a.Address, b.Address) })
@@ -206,17 +208,19 @@ func (c *cluster) within(d time.Duration, name string, wanted func(*corev1.Servi
 	return nil
 }
 
-func address(s *corev1.Service) string { return join(earlier(s, true)) }
+func address(s *corev1.Service) string { return evaluation.Join(allocator.Earlier(s, true)) }
 
 func hasAddress(want string) func(*corev1.Service) bool {
 	return func(s *corev1.Service) bool { return address(s) == want }
 }
 
 func reasonIs(want string) func(*corev1.Service) bool {
-	return func(s *corev1.Service) bool { return condition(s) != nil && condition(s).Reason == want }
+	return func(s *corev1.Service) bool {
+		return allocator.Condition(s) != nil && allocator.Condition(s).Reason == want
+	}
 }
 
-func (c *cluster) claimed(name string) *claim {
+func (c *cluster) claimed(name string) *allocator.Claim {
 	c.Helper()
 	object, err := c.client.NetworkingV1().IPAddresses().Get(c.Context(), name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -225,7 +229,7 @@ func (c *cluster) claimed(name string) *claim {
 	if err != nil {
 		c.Fatal(err)
 	}
-	parsed, _ := parseClaim(object)
+	parsed, _ := allocator.ParseClaim(object)
 	return parsed
 }
 

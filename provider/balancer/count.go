@@ -18,6 +18,8 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
 // readyCondition is that of AddressPools and BGPPeers.
@@ -27,10 +29,10 @@ const readyCondition = "Ready"
 const overlapReason = "Overlap"
 
 // count writes the status of pools and peers where it differs, by what live agents report.
-func (b *Balancer) count(ctx context.Context, s *snapshot, p *plan, agents []*v1alpha1.NodeAgent) error {
+func (b *Balancer) count(ctx context.Context, s *allocator.Snapshot, p *allocator.Plan, agents []*v1alpha1.NodeAgent) error {
 	var errs []error
-	for _, pool := range s.pools {
-		status := pool.count(p, s.pools, s.now)
+	for _, pool := range s.Pools {
+		status := poolStatus(pool, p, s.Pools, s.Now)
 		if equality.Semantic.DeepEqual(status, &pool.Status) {
 			continue
 		}
@@ -42,8 +44,8 @@ func (b *Balancer) count(ctx context.Context, s *snapshot, p *plan, agents []*v1
 			b.nameOverlaps(pool)
 		}
 	}
-	for _, peer := range list[*v1alpha1.BGPPeer](b.caches.peers) {
-		status := peerStatus(peer, agents, s.now)
+	for _, peer := range objects.List[*v1alpha1.BGPPeer](b.caches.peers.GetStore()) {
+		status := peerStatus(peer, agents, s.Now)
 		if equality.Semantic.DeepEqual(status, &peer.Status) {
 			continue
 		}
@@ -80,36 +82,36 @@ func writeStatus[T metav1.Object](ctx context.Context, b *Balancer, client patch
 }
 
 // nameOverlaps writes an Event on each Node that the pool's condition names, and did not name before.
-func (b *Balancer) nameOverlaps(p *pool) {
+func (b *Balancer) nameOverlaps(p *allocator.Pool) {
 	said := ""
 	if c := meta.FindStatusCondition(p.Status.Conditions, readyCondition); c != nil {
 		said = c.Message
 	}
-	for _, o := range p.overlaps[:min(len(p.overlaps), namedErrors)] {
-		if o.node != nil && !strings.Contains(said, o.text) {
-			b.Recorder.Eventf(o.node, corev1.EventTypeWarning, overlapReason, "AddressPool/%s has this Node's addresses: %s", p.Name, o.text)
+	for _, o := range p.Overlaps[:min(len(p.Overlaps), allocator.NamedErrors)] {
+		if o.Node != nil && !strings.Contains(said, o.Text) {
+			b.Recorder.Eventf(o.Node, corev1.EventTypeWarning, overlapReason, "AddressPool/%s has this Node's addresses: %s", p.Name, o.Text)
 		}
 	}
 }
 
-// count returns the pool's status. An address that another pool has, too, is counted once.
-func (p *pool) count(plan *plan, pools []*pool, now time.Time) *v1alpha1.AddressPoolStatus {
+// poolStatus counts. An address that another pool has, too, is counted once.
+func poolStatus(p *allocator.Pool, plan *allocator.Plan, pools []*allocator.Pool, now time.Time) *v1alpha1.AddressPoolStatus {
 	status := p.Status.DeepCopy()
 	status.Assigned, status.Quarantined, status.ObservedGeneration = 0, 0, p.Generation
 	left := new(big.Int)
-	for _, r := range p.free.Ranges() {
-		left.Add(left, size(r))
+	for _, r := range p.Free.Ranges() {
+		left.Add(left, allocator.Size(r))
 	}
-	for address, c := range plan.claims {
+	for address, c := range plan.Claims {
 		switch {
-		case poolOf(pools, address) != p:
+		case allocator.PoolOf(pools, address) != p:
 			continue
-		case c.live():
+		case c.Live():
 			status.Assigned++
 		default:
 			status.Quarantined++
 		}
-		if p.free.Contains(address) {
+		if p.Free.Contains(address) {
 			left.Sub(left, big.NewInt(1))
 		}
 	}
@@ -118,15 +120,15 @@ func (p *pool) count(plan *plan, pools []*pool, now time.Time) *v1alpha1.Address
 		ObservedGeneration: p.Generation, LastTransitionTime: metav1.NewTime(now),
 	}
 	switch {
-	case p.problem != nil:
+	case p.Problem != nil:
 		left.SetInt64(0)
 		ready.Status, ready.Reason = metav1.ConditionFalse, finding.PoolNotReady.Kind().Reason
-		ready.Message = p.problem.Error()
+		ready.Message = p.Problem.Error()
 	case p.Spec.Disabled:
 		left.SetInt64(0)
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "Disabled", "what was given stays"
-	case len(p.overlaps) > 0:
-		ready.Reason, ready.Message = overlapReason, "not given: "+p.except()
+	case len(p.Overlaps) > 0:
+		ready.Reason, ready.Message = overlapReason, "not given: "+p.Except()
 	}
 	status.Available = left.String()
 	meta.SetStatusCondition(&status.Conditions, ready)

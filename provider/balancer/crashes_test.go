@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 )
 
 // Random Services come, change and go, pools change, claims are lost, and every pass ends anywhere. Nobody ever has an
@@ -26,24 +28,24 @@ func TestAllocate_Crashes(t *testing.T) {
 			before := map[types.NamespacedName]string{}
 			for range 60 {
 				moved := w.stir(random)
-				steps := w.steps(allocate(w.snapshot()))
+				steps := w.steps(allocator.Allocate(w.snapshot()))
 				for _, do := range steps[:random.IntN(len(steps)+1)] {
 					do()
 					w.check(t)
 				}
 				w.pass()
 				w.pass()
-				p := allocate(w.snapshot())
-				for _, c := range p.claims {
-					if c.object == nil || !cmp.Equal(c.render(), c.object) {
-						t.Errorf("seed %d: a third pass writes %s", seed, c.address)
+				p := allocator.Allocate(w.snapshot())
+				for _, c := range p.Claims {
+					if c.Object == nil || !cmp.Equal(c.Render(), c.Object) {
+						t.Errorf("seed %d: a third pass writes %s", seed, c.Address)
 					}
 				}
 				w.check(t)
-				for name, as := range p.services {
-					now := join(as.addresses())
+				for name, as := range p.Services {
+					now := evaluation.Join(as.Addresses())
 					if was := before[name]; was != "" && now == "" && !moved[name] {
-						t.Errorf("seed %d: %s has lost %s: %v", seed, name, was, as.problem)
+						t.Errorf("seed %d: %s has lost %s: %v", seed, name, was, as.Problem)
 					}
 					if was := before[name]; !keptAll(was, now) && !moved[name] {
 						t.Errorf("seed %d: %s has moved from %s to %s", seed, name, was, now)
@@ -51,7 +53,7 @@ func TestAllocate_Crashes(t *testing.T) {
 					before[name] = now
 				}
 				for name := range before {
-					if p.services[name] == nil {
+					if p.Services[name] == nil {
 						delete(before, name)
 					}
 				}
@@ -127,16 +129,16 @@ func (w *world) stir(random *rand.Rand) map[types.NamespacedName]bool {
 func (w *world) check(t *testing.T) {
 	t.Helper()
 	for name, object := range w.objects {
-		c, ok := parseClaim(object)
-		if !ok || !c.live() {
+		c, ok := allocator.ParseClaim(object)
+		if !ok || !c.Live() {
 			continue
 		}
-		for i, a := range c.owners {
-			for _, b := range c.owners[:i] {
+		for i, a := range c.Owners {
+			for _, b := range c.Owners[:i] {
 				if w.services[a] == nil || w.services[b] == nil {
 					continue
 				}
-				if a == b || mayShare(w.services[a], w.services[b]) != nil && !w.edited(a, b) {
+				if a == b || allocator.MayShare(w.services[a], w.services[b]) != nil && !w.edited(a, b) {
 					t.Errorf("%s and %s have %s", a, b, name)
 				}
 			}

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 )
 
 // forgetDefinitions waits until the API server has none of ours. Now and then it forgets for minutes one that is being
@@ -75,7 +76,7 @@ func TestCluster_NoCRDs(t *testing.T) {
 	c.addPool(addressPool("lan", "192.0.2.50-192.0.2.60"))
 	began := time.Now()
 	c.within(90*time.Second, "wants", func(s *corev1.Service) bool {
-		return reasonIs(announcedReason)(s) && strings.HasPrefix(address(s), "192.0.2.")
+		return reasonIs(allocator.AnnouncedReason)(s) && strings.HasPrefix(address(s), "192.0.2.")
 	})
 	t.Logf("the pool that could not be there before gives addresses after %s", time.Since(began).Round(time.Millisecond))
 	claims, err := c.client.NetworkingV1().IPAddresses().List(t.Context(), metav1.ListOptions{LabelSelector: ourClaims})

@@ -20,7 +20,7 @@ func TestCluster_DeletedAndStillClaimed(t *testing.T) {
 	if again := (*api.RetryError)(nil); !errors.As(err, &again) {
 		t.Errorf("the address is still claimed, and its load balancer counts as deleted: %v", err)
 	}
-	if claim := c.claimed(address(web)); claim == nil || !claim.live() {
+	if claim := c.claimed(address(web)); claim == nil || !claim.Live() {
 		t.Error("the claim is not live: nothing is tested")
 	}
 }

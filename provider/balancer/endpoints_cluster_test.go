@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 )
 
 // The order of upstream's tests, of operators and of `helm --wait`: the Service, its address, then a pod. Afterwards the last
@@ -26,8 +28,8 @@ func TestCluster_AddressBeforeEndpoint(t *testing.T) {
 		waits, answered string                // the addresses without an endpoint, and with one on n1
 		ready           string
 	}{
-		{"BGP", atBGP(addressPool("lan", "192.0.2.50")), "192.0.2.50", "192.0.2.50", announcedReason},
-		{"NodeIP", nil, "198.18.0.1,198.18.0.2", "198.18.0.1", nodeIPReason},
+		{"BGP", atBGP(addressPool("lan", "192.0.2.50")), "192.0.2.50", "192.0.2.50", allocator.AnnouncedReason},
+		{"NodeIP", nil, "198.18.0.1,198.18.0.2", "198.18.0.1", allocator.NodeIPReason},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var pools []*v1alpha1.AddressPool
@@ -45,13 +47,13 @@ func TestCluster_AddressBeforeEndpoint(t *testing.T) {
 				t.Errorf("EnsureLoadBalancer: %v, %v", status, err)
 			}
 			for range 2 {
-				c.within(announceTime+5*time.Second, "web", reasonIs("NoReadyEndpoint"))
+				c.within(evaluation.AnnounceTime+5*time.Second, "web", reasonIs("NoReadyEndpoint"))
 				c.endpoint("web", "n1", true)
 				c.within(5*time.Second, "web", reasonIs(tt.ready))
 				c.within(5*time.Second, "web", hasAddress(tt.answered))
 				c.endpoint("web", "n1", false)
 			}
-			s = c.within(announceTime+5*time.Second, "web", reasonIs("NoReadyEndpoint"))
+			s = c.within(evaluation.AnnounceTime+5*time.Second, "web", reasonIs("NoReadyEndpoint"))
 			if got := address(s); got != tt.waits {
 				t.Errorf("without an endpoint again it has %q", got)
 			}

@@ -6,6 +6,8 @@ import (
 	"k8s.io/cloud-provider/service/helpers"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 )
 
 // forgotten are Services that are no longer ours and still have our condition: of another type, of another class, or being
@@ -15,7 +17,7 @@ func forgotten(services []*corev1.Service) []*corev1.Service {
 	var list []*corev1.Service
 	for _, service := range services {
 		cleans := service.DeletionTimestamp != nil && helpers.HasLBFinalizer(service)
-		if !served(service) && !cleans && condition(service) != nil {
+		if !allocator.Served(service) && !cleans && allocator.Condition(service) != nil {
 			list = append(list, service)
 		}
 	}
@@ -24,21 +26,11 @@ func forgotten(services []*corev1.Service) []*corev1.Service {
 
 // forget removes from such a Service the condition and, if it is being deleted, the addresses. kube-proxy serves them until
 // the object is gone, also when another Service has them.
-func forget(service *corev1.Service) *outcome {
-	o := &outcome{service: service, after: service.DeepCopy()}
-	meta.RemoveStatusCondition(&o.after.Status.Conditions, v1alpha1.LoadBalancerReady)
+func forget(service *corev1.Service) *evaluation.Status {
+	st := &evaluation.Status{Service: service, After: service.DeepCopy()}
+	meta.RemoveStatusCondition(&st.After.Status.Conditions, v1alpha1.LoadBalancerReady)
 	if service.DeletionTimestamp != nil {
-		o.after.Status.LoadBalancer.Ingress = nil
+		st.After.Status.LoadBalancer.Ingress = nil
 	}
-	return o
-}
-
-// note adds the addresses that kube-proxy serves for a Service that is no longer ours. Their claims stay.
-func (s *snapshot) note(service *corev1.Service) {
-	if served(service) {
-		return
-	}
-	for _, address := range earlier(service, true) {
-		s.lingering[address] = true
-	}
+	return st
 }

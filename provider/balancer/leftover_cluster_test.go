@@ -7,6 +7,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 )
 
 // A tenant removes upstream's finalizer from a Service, adds another one and deletes the Service. kube-proxy serves what is in
@@ -31,7 +34,7 @@ func TestCluster_FinalizerOfATenant(t *testing.T) {
 		}
 		return address(honest) == only
 	})
-	c.within(time.Second, "tenant", func(s *corev1.Service) bool { return address(s) == "" && condition(s) == nil })
+	c.within(time.Second, "tenant", func(s *corev1.Service) bool { return address(s) == "" && allocator.Condition(s) == nil })
 }
 
 // While the status of a Service that is no longer ours has an address, its claim stays.
@@ -39,17 +42,17 @@ func TestLingering(t *testing.T) {
 	w := newWorld(addressPool("lan", "198.18.0.10"))
 	s := w.add("tenant")
 	w.pass()
-	delete(w.services, nameOf(s))
+	delete(w.services, allocator.NameOf(s))
 	w.pass()
 	w.now = w.now.Add(time.Hour)
 	snapshot := w.snapshot()
-	snapshot.lingering = map[netip.Addr]bool{}
+	snapshot.Lingering = map[netip.Addr]bool{}
 	s.DeletionTimestamp = new(metav1.Now())
-	snapshot.note(s)
-	if p := allocate(snapshot); len(p.drop) != 0 {
-		t.Errorf("the claim of %s is dropped, which kube-proxy serves for a Service that is being deleted", join(earlier(s, true)))
+	snapshot.Note(s)
+	if p := allocator.Allocate(snapshot); len(p.Drop) != 0 {
+		t.Errorf("the claim of %s is dropped, which kube-proxy serves for a Service that is being deleted", evaluation.Join(allocator.Earlier(s, true)))
 	}
-	if p := w.pass(); len(p.drop) != 1 {
+	if p := w.pass(); len(p.Drop) != 1 {
 		t.Error("the claim of a Service that is gone is never dropped")
 	}
 }

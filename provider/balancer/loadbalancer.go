@@ -12,6 +12,10 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/cloud-provider/api"
 	"k8s.io/cloud-provider/service/helpers"
+
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
+	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
 const (
@@ -36,15 +40,15 @@ func (b *Balancer) GetLoadBalancer(_ context.Context, _ string, service *corev1.
 	if w := b.caches.unknown(); w != nil {
 		return nil, false, b.notYet(w)
 	}
-	exists := b.claims(nameOf(service))
+	exists := b.claims(allocator.NameOf(service))
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	status := service.Status.LoadBalancer.DeepCopy()
-	if o := b.outcomes[nameOf(service)]; o != nil && o.service.UID == service.UID {
-		status = o.after.Status.LoadBalancer.DeepCopy()
+	if st := b.statuses[allocator.NameOf(service)]; st != nil && st.Service.UID == service.UID {
+		status = st.After.Status.LoadBalancer.DeepCopy()
 	}
-	object, there, _ := b.caches.services.GetStore().GetByKey(nameOf(service).String())
-	if there && !b.letGo[service.UID] {
+	object, there, _ := b.caches.services.GetStore().GetByKey(allocator.NameOf(service).String())
+	if there && !b.released[service.UID] {
 		known := object.(*corev1.Service)
 		exists = exists || known.UID == service.UID && (helpers.HasLBFinalizer(known) || helpers.HasLBFinalizer(service))
 	}
@@ -55,23 +59,23 @@ func (b *Balancer) GetLoadBalancer(_ context.Context, _ string, service *corev1.
 // announced the address yet, upstream has nothing to do, and would leave a Warning for each attempt.
 func (b *Balancer) EnsureLoadBalancer(ctx context.Context, _ string, service *corev1.Service, _ []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
 	b.mu.Lock()
-	delete(b.letGo, service.UID)
+	delete(b.released, service.UID)
 	b.mu.Unlock()
 	b.changed()
-	var o *outcome
+	var st *evaluation.Status
 	b.until(ctx, func() bool {
-		o = b.outcomeOf(service)
-		return o != nil && (o.complete || o.elsewhere || o.problem != nil)
+		st = b.statusOf(service)
+		return st != nil && (st.Complete || st.Elsewhere || st.Problem != nil)
 	})
 	switch {
-	case o == nil:
+	case st == nil:
 		if w := b.caches.unknown(); w != nil {
 			return nil, b.notYet(w)
 		}
-	case o.complete:
-		return o.after.Status.LoadBalancer.DeepCopy(), nil
-	case o.problem != nil && !o.elsewhere:
-		return nil, fmt.Errorf("%s: %w; %s", o.problem.Reason, o.problem, o.problem.Do)
+	case st.Complete:
+		return st.After.Status.LoadBalancer.DeepCopy(), nil
+	case st.Problem != nil && !st.Elsewhere:
+		return nil, fmt.Errorf("%s: %w; %s", st.Problem.Reason, st.Problem, st.Problem.Do)
 	}
 	return nil, cloudprovider.ImplementedElsewhere
 }
@@ -90,10 +94,10 @@ func (b *Balancer) EnsureLoadBalancerDeleted(ctx context.Context, _ string, serv
 		return b.notYet(w)
 	}
 	b.mu.Lock()
-	b.letGo[service.UID] = true
+	b.released[service.UID] = true
 	b.mu.Unlock()
 	b.changed()
-	if b.until(ctx, func() bool { return !b.claims(nameOf(service)) }) {
+	if b.until(ctx, func() bool { return !b.claims(allocator.NameOf(service)) }) {
 		return nil
 	}
 	return api.NewRetryError("its addresses are still claimed", retryAfter)
@@ -118,24 +122,24 @@ func (b *Balancer) until(ctx context.Context, done func() bool) bool {
 }
 
 // outcomeOf returns nil as long as no pass has seen the Service as it is asked about, or newer.
-func (b *Balancer) outcomeOf(service *corev1.Service) *outcome {
+func (b *Balancer) statusOf(service *corev1.Service) *evaluation.Status {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	o := b.outcomes[nameOf(service)]
-	if o == nil || o.service.UID != service.UID {
+	st := b.statuses[allocator.NameOf(service)]
+	if st == nil || st.Service.UID != service.UID {
 		return nil
 	}
-	order, err := resourceversion.CompareResourceVersion(o.service.ResourceVersion, service.ResourceVersion)
+	order, err := resourceversion.CompareResourceVersion(st.Service.ResourceVersion, service.ResourceVersion)
 	if err == nil && order < 0 {
 		return nil
 	}
-	return o
+	return st
 }
 
 // claims says whether the Service has any that is not released.
 func (b *Balancer) claims(name types.NamespacedName) bool {
-	for _, object := range list[*networkingv1.IPAddress](b.caches.claims) {
-		if c, ok := parseClaim(object); ok && c.live() && c.has(name) {
+	for _, object := range objects.List[*networkingv1.IPAddress](b.caches.claims.GetStore()) {
+		if c, ok := allocator.ParseClaim(object); ok && c.Live() && c.Has(name) {
 			return true
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 )
 
 // The ports of Nodes are taken from nobody: not from programs that listen there, nor from another Service.
@@ -84,17 +86,17 @@ func TestPorts(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld()
 			older, s := w.add("older"), w.add("asks", tt.changes...)
-			m := newMachines([]*host{{Node: node}}, []*v1alpha1.NodeAgent{agent}, nil)
-			m.namespaces = map[string]labels.Set{"default": {v1alpha1.PortsLabel: "allow"}, "tenant": {v1alpha1.PortsLabel: "any"}}
-			problems := m.ports([]*assignment{{service: older}, {service: s}})
+			m := evaluation.NewMachines([]*allocator.Host{{Node: node}}, []*v1alpha1.NodeAgent{agent}, nil)
+			m.Namespaces = map[string]labels.Set{"default": {v1alpha1.PortsLabel: "allow"}, "tenant": {v1alpha1.PortsLabel: "any"}}
+			problems := m.Ports([]*allocator.Assignment{{Service: older}, {Service: s}})
 			got := ""
-			if p := problems[nameOf(s)]; p != nil {
+			if p := problems[allocator.NameOf(s)]; p != nil {
 				got = p.Error()
 			}
 			if (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
-			if p := problems[nameOf(older)]; p != nil {
+			if p := problems[allocator.NameOf(older)]; p != nil {
 				t.Errorf("the older one suffers: %v", p)
 			}
 		})
@@ -170,7 +172,7 @@ func TestPorts_OneAgentTakesOutItsNode(t *testing.T) {
 			if got := w.has("before"); got != "198.18.0.1,198.18.0.2" {
 				t.Errorf("a Service that was published before has %q", got)
 			}
-			delete(w.services, nameOf(s))
+			delete(w.services, allocator.NameOf(s))
 		})
 	}
 }

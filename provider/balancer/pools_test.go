@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 	"github.com/ccmadm/ccmadm/provider/controlplane"
 )
 
@@ -50,10 +51,10 @@ func TestReadPools(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			young := addressPool("young", tt.ranges...)
 			young.CreationTimestamp = metav1.NewTime(start.Add(time.Hour))
-			for _, p := range readPools([]*v1alpha1.AddressPool{young, older}, hostsOf([]*corev1.Node{node}, nil), []*networkingv1.ServiceCIDR{cidr}, controlplane.Addresses{}, nil) {
+			for _, p := range allocator.ReadPools([]*v1alpha1.AddressPool{young, older}, allocator.HostsOf([]*corev1.Node{node}, nil), []*networkingv1.ServiceCIDR{cidr}, controlplane.Addresses{}, nil) {
 				got := ""
-				if p.problem != nil {
-					got = p.problem.Error()
+				if p.Problem != nil {
+					got = p.Problem.Error()
 				}
 				switch {
 				case p.Name == "zz-older" && got != "":
@@ -104,9 +105,9 @@ func TestReadPools_OneKubelet(t *testing.T) {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "older than the pool"}}
 			tt.write(node)
 			pool := addressPool("lan", "192.0.2.8-192.0.2.11", "2001:db8::8-2001:db8::b")
-			pools := readPools([]*v1alpha1.AddressPool{pool}, hostsOf([]*corev1.Node{node, cp}, nil), nil, controlplane.Addresses{}, nil)
-			if got := fmt.Sprint(pools[0].free.Ranges()); got != tt.want || pools[0].problem != nil {
-				t.Errorf("left: %s, want %s; problem %v", got, tt.want, pools[0].problem)
+			pools := allocator.ReadPools([]*v1alpha1.AddressPool{pool}, allocator.HostsOf([]*corev1.Node{node, cp}, nil), nil, controlplane.Addresses{}, nil)
+			if got := fmt.Sprint(pools[0].Free.Ranges()); got != tt.want || pools[0].Problem != nil {
+				t.Errorf("left: %s, want %s; problem %v", got, tt.want, pools[0].Problem)
 			}
 		})
 	}
@@ -119,12 +120,12 @@ func TestReadPools_Routers(t *testing.T) {
 		Status:     v1alpha1.NodeAgentStatus{Gateways: []string{"192.0.2.1", "192.0.2.2", "fe80::1", "2001:db8::1"}},
 	}}
 	peers := []*v1alpha1.BGPPeer{{ObjectMeta: metav1.ObjectMeta{Name: "tor"}, Spec: v1alpha1.BGPPeerSpec{Address: "192.0.2.3"}}}
-	p := readPools([]*v1alpha1.AddressPool{addressPool("lan", "192.0.2.1-192.0.2.4")}, nil, nil, controlplane.Addresses{}, routersOf(peers, agents))[0]
-	if got := fmt.Sprint(p.free.Ranges()); got != "[192.0.2.2-192.0.2.2 192.0.2.4-192.0.2.4]" {
+	p := allocator.ReadPools([]*v1alpha1.AddressPool{addressPool("lan", "192.0.2.1-192.0.2.4")}, nil, nil, controlplane.Addresses{}, allocator.RoutersOf(peers, agents))[0]
+	if got := fmt.Sprint(p.Free.Ranges()); got != "[192.0.2.2-192.0.2.2 192.0.2.4-192.0.2.4]" {
 		t.Errorf("left: %s", got)
 	}
-	if want := "192.0.2.1 is a gateway of Node/n1; 192.0.2.3 is BGPPeer/tor"; p.except() != want {
-		t.Errorf("said: %s, want %s", p.except(), want)
+	if want := "192.0.2.1 is a gateway of Node/n1; 192.0.2.3 is BGPPeer/tor"; p.Except() != want {
+		t.Errorf("said: %s, want %s", p.Except(), want)
 	}
 }
 
@@ -140,9 +141,9 @@ func TestCount_Overlapping(t *testing.T) {
 	w.pass()
 	delete(w.services, types.NamespacedName{Namespace: "default", Name: "1"})
 	s := w.snapshot()
-	p := allocate(s)
-	for _, pool := range s.pools {
-		got := pool.count(p, s.pools, w.now)
+	p := allocator.Allocate(s)
+	for _, pool := range s.Pools {
+		got := poolStatus(pool, p, s.Pools, w.now)
 		want := v1alpha1.AddressPoolStatus{Available: "0"}
 		if pool.Name == "older" {
 			want = v1alpha1.AddressPoolStatus{Assigned: 1, Quarantined: 1, Available: "12"}
@@ -151,28 +152,6 @@ func TestCount_Overlapping(t *testing.T) {
 		if diff := cmp.Diff(want, *got); diff != "" {
 			t.Errorf("AddressPool/%s (-want +got):\n%s", pool.Name, diff)
 		}
-	}
-}
-
-// A pool is used up to its last address, each once.
-func TestFirstFree(t *testing.T) {
-	p := readPool(addressPool("lan", "192.0.2.0/30", "198.51.100.7", "2001:db8::/126", "255.255.255.255"))
-	used := map[netip.Addr]bool{}
-	free := func(a netip.Addr) bool { return !used[a] }
-	for _, ipv6 := range []bool{false, true} {
-		for {
-			address, ok := firstFree(p.set.Ranges(), ipv6, fmt.Sprint(len(used)), free)
-			if !ok {
-				break
-			}
-			if used[address] || address.Is6() != ipv6 || !p.set.Contains(address) {
-				t.Fatalf("got %s", address)
-			}
-			used[address] = true
-		}
-	}
-	if got := len(used); got != 2+1+1+4 {
-		t.Errorf("got %d addresses", got)
 	}
 }
 
@@ -185,7 +164,7 @@ func TestLevel(t *testing.T) {
 	expect := func(when string, s *corev1.Service, want v1alpha1.Level) {
 		t.Helper()
 		p := w.pass()
-		if got := p.claims[netip.MustParseAddr(p.of(s))].level; got != want {
+		if got := p.Claims[netip.MustParseAddr(p.of(s))].Level; got != want {
 			t.Errorf("%s: Service %s is at level %s, want %s", when, s.Name, got, want)
 		}
 	}
@@ -236,8 +215,8 @@ func TestPools_AddressesOfOthers(t *testing.T) {
 			t.Errorf("Service %s gets %q", s.Name, got)
 		}
 	}
-	pools := w.snapshot().pools
-	c := pools[0].count(p, pools, w.now)
+	pools := w.snapshot().Pools
+	c := poolStatus(pools[0], p.Plan, pools, w.now)
 	if c.Available != "0" || c.Conditions[0].Status != metav1.ConditionTrue || c.Conditions[0].Reason != overlapReason {
 		t.Errorf("got status %+v", c)
 	}

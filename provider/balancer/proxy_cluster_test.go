@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 )
 
 // noConfigMaps answers as an API server does whose permissions are of a former release, and which is not there the
@@ -43,9 +45,9 @@ func TestCluster_ProxyChangesItsMode(t *testing.T) {
 	c := newCluster(t)
 	c.node("n2", "198.18.0.2")
 	c.create("web")
-	c.within(5*time.Second, "web", reasonIs(nodeIPReason))
+	c.within(5*time.Second, "web", reasonIs(allocator.NodeIPReason))
 	maps := c.client.CoreV1().ConfigMaps(v1alpha1.Namespace)
-	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: proxyName}, Data: map[string]string{proxyKey: ipvsMode}}
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: evaluation.ProxyName}, Data: map[string]string{evaluation.ProxyKey: ipvsMode}}
 	if _, err := maps.Create(t.Context(), cm, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -54,15 +56,15 @@ func TestCluster_ProxyChangesItsMode(t *testing.T) {
 		t.Errorf("%s is published still", got)
 	}
 	// The file says how kube-proxy begins: those that run are in mode ipvs still.
-	cm.Data[proxyKey] = "mode: nftables\n"
+	cm.Data[evaluation.ProxyKey] = "mode: nftables\n"
 	if _, err := maps.Update(t.Context(), cm, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(2 * time.Second)
 	c.within(time.Second, "web", reasonIs("ProxyBinds"))
 	c.lead()
-	c.within(5*time.Second, "web", reasonIs(nodeIPReason))
-	if err := maps.Delete(t.Context(), proxyName, metav1.DeleteOptions{}); err != nil {
+	c.within(5*time.Second, "web", reasonIs(allocator.NodeIPReason))
+	if err := maps.Delete(t.Context(), evaluation.ProxyName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 
@@ -73,11 +75,11 @@ func TestCluster_ProxyChangesItsMode(t *testing.T) {
 	c.lead() // which may not read it: what is there stays, and nothing is added
 	c.create("second", onPort(81))
 	s = c.within(5*time.Second, "second", reasonIs("ProxyBinds"))
-	said := condition(s).Message
+	said := allocator.Condition(s).Message
 	if got := address(s); got != "" || !strings.Contains(said, "cannot read ConfigMap/kube-system/kube-proxy") {
-		t.Errorf("published %q, said %+v", got, condition(s))
+		t.Errorf("published %q, said %+v", got, allocator.Condition(s))
 	}
-	c.within(time.Second, "web", reasonIs(nodeIPReason))
+	c.within(time.Second, "web", reasonIs(allocator.NodeIPReason))
 	for began := time.Now(); asked.Load() < 3; time.Sleep(100 * time.Millisecond) {
 		if time.Since(began) > time.Minute {
 			t.Fatalf("it asked %d times", asked.Load())

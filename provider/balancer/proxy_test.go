@@ -7,12 +7,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 )
 
 const ipvsMode = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: ipvs\n"
 
 // In mode ipvs kube-proxy would bind what is published on every Node: no Node may lose another one by a Service.
-func TestOutcome_ProxyBinds(t *testing.T) {
+func TestStatus_ProxyBinds(t *testing.T) {
 	const both = "198.18.0.1,198.18.0.2"
 	onNodes := func(w *world) { w.add("web") }
 	there := func(w *world) { w.add("web", withStatus("198.18.0.1")) }
@@ -28,14 +30,14 @@ func TestOutcome_ProxyBinds(t *testing.T) {
 		want   string // addresses
 		reason string
 	}{
-		{"nftables", nil, "mode: nftables\n", onNodes, both, nodeIPReason},
-		{"no mode", nil, "", onNodes, both, nodeIPReason},
+		{"nftables", nil, "mode: nftables\n", onNodes, both, allocator.NodeIPReason},
+		{"no mode", nil, "", onNodes, both, allocator.NodeIPReason},
 		{"ipvs", nil, ipvsMode, onNodes, "", "ProxyBinds"},
 		{"ipvs, published by a former release", nil, ipvsMode, there, "", "ProxyBinds"},
-		{"ipvs, one Node, which none else binds", []string{"198.18.0.1"}, ipvsMode, onNodes, "198.18.0.1", nodeIPReason},
+		{"ipvs, one Node, which none else binds", []string{"198.18.0.1"}, ipvsMode, onNodes, "198.18.0.1", allocator.NodeIPReason},
 		{"not to be read", nil, "mode: [", onNodes, "", "ProxyBinds"},
-		{"not to be read, published", nil, "mode: [", there, both, nodeIPReason},
-		{"a pool", nil, ipvsMode + "ipvs: {strictARP: true}\n", pooled, "192.0.2.1", announcedReason},
+		{"not to be read, published", nil, "mode: [", there, both, allocator.NodeIPReason},
+		{"a pool", nil, ipvsMode + "ipvs: {strictARP: true}\n", pooled, "192.0.2.1", allocator.AnnouncedReason},
 		{"a pool, and every Node answers ARP", nil, ipvsMode, pooled, "", "ProxyBinds"},
 		{"a pool, published by a former release, and every Node answers ARP", nil, ipvsMode, func(w *world) {
 			pooled(w)
@@ -46,8 +48,8 @@ func TestOutcome_ProxyBinds(t *testing.T) {
 		{"a pool by BGP", nil, ipvsMode, func(w *world) {
 			pooled(w)
 			w.pools[0].Spec.Level = v1alpha1.LevelBGP
-		}, "192.0.2.1", announcedReason},
-		{"a pool, not to be read", nil, "mode: [", pooled, "192.0.2.1", announcedReason},
+		}, "192.0.2.1", allocator.AnnouncedReason},
+		{"a pool, not to be read", nil, "mode: [", pooled, "192.0.2.1", allocator.AnnouncedReason},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld()
@@ -56,12 +58,12 @@ func TestOutcome_ProxyBinds(t *testing.T) {
 				w.setNodes(tt.nodes...)
 			}
 			tt.world(w)
-			w.proxy = readProxy(&corev1.ConfigMap{Data: map[string]string{proxyKey: tt.config}})
+			w.proxy = evaluation.ReadProxy(&corev1.ConfigMap{Data: map[string]string{evaluation.ProxyKey: tt.config}})
 			w.told("192.0.2.1")
 			w.told("192.0.2.1")
 			s := w.services[types.NamespacedName{Namespace: "default", Name: "web"}]
-			if got := w.has("web"); got != tt.want || condition(s) == nil || condition(s).Reason != tt.reason {
-				t.Errorf("has %q, and is said %+v; want %q, %s", got, condition(s), tt.want, tt.reason)
+			if got := w.has("web"); got != tt.want || allocator.Condition(s) == nil || allocator.Condition(s).Reason != tt.reason {
+				t.Errorf("has %q, and is said %+v; want %q, %s", got, allocator.Condition(s), tt.want, tt.reason)
 			}
 		})
 	}
@@ -75,7 +77,7 @@ func TestPorts_AreNotTakenByAnEdit(t *testing.T) {
 	w.add("younger", onPort(443))
 	w.told()
 	older.Spec.Ports[0].Port = 443
-	w.services[nameOf(older)].Spec.Ports[0].Port = 443
+	w.services[allocator.NameOf(older)].Spec.Ports[0].Port = 443
 	for range 2 {
 		w.told()
 		if got := w.has("older") + "|" + w.has("younger"); got != "|198.18.0.1" {

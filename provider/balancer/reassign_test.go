@@ -8,10 +8,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 )
 
 // A Service that asks for another address while it has none gets one, and not two in a row.
-func TestOutcome_NothingToReassign(t *testing.T) {
+func TestStatus_NothingToReassign(t *testing.T) {
 	wants := annotated(v1alpha1.ReassignAnnotation, "true")
 	for _, tt := range []struct {
 		name, want string
@@ -34,7 +35,7 @@ func TestOutcome_NothingToReassign(t *testing.T) {
 		{"its own name's address in quarantine", "192.0.2.50", func(w *world) {
 			old := w.add("web")
 			w.told()
-			delete(w.services, nameOf(old))
+			delete(w.services, allocator.NameOf(old))
 			w.told()
 			w.add("web", wants)
 		}, 1},
@@ -43,7 +44,7 @@ func TestOutcome_NothingToReassign(t *testing.T) {
 			w.pools = append(w.pools, addressPool("more", "192.0.2.51"))
 			before := s.DeepCopy()
 			w.told()
-			w.services[nameOf(s)] = before
+			w.services[allocator.NameOf(s)] = before
 		}, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -69,7 +70,7 @@ func TestOutcome_NothingToReassign(t *testing.T) {
 func TestCluster_NothingToReassign(t *testing.T) {
 	c := newCluster(t, addressPool("lan", "192.0.2.50-192.0.2.59"))
 	c.create("web", annotated(v1alpha1.ReassignAnnotation, "true"))
-	s := c.within(5*time.Second, "web", reasonIs(announcedReason))
+	s := c.within(5*time.Second, "web", reasonIs(allocator.AnnouncedReason))
 	if s.Annotations[v1alpha1.ReassignAnnotation] != "" {
 		t.Error("the Service asks still")
 	}

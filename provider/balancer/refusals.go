@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
@@ -28,7 +29,7 @@ func (r refusals) rests(now time.Time, s *corev1.Service) bool {
 	return there && before.version == s.ResourceVersion && now.Before(before.until)
 }
 
-// note takes the outcome of a patch.
+// note takes the result of a patch.
 func (r refusals) note(now time.Time, s *corev1.Service, err error) {
 	if !objects.Refused(err) {
 		delete(r, s.UID)
@@ -42,14 +43,11 @@ func (r refusals) note(now time.Time, s *corev1.Service, err error) {
 	r[s.UID] = refusal{version: s.ResourceVersion, pause: pause, until: until}
 }
 
-// namedErrors are as many as one line of the log has room for.
-const namedErrors = 3
-
 // few joins the first errors, and says how many more there are.
 func few(errs []error) error {
-	more := len(errs) - namedErrors
+	more := len(errs) - allocator.NamedErrors
 	if more <= 0 {
 		return errors.Join(errs...)
 	}
-	return fmt.Errorf("%w\nand %d more", errors.Join(errs[:namedErrors]...), more)
+	return fmt.Errorf("%w\nand %d more", errors.Join(errs[:allocator.NamedErrors]...), more)
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 )
 
 // Release gives back what a Balancer has held, where load balancers are somebody else's from now on: finalizers and
@@ -36,8 +37,8 @@ func Release(ctx context.Context, client kubernetes.Interface) error {
 	}
 	owners := map[types.NamespacedName]bool{}
 	for i := range claims.Items {
-		if c, ok := parseClaim(&claims.Items[i]); ok && c.live() {
-			for _, owner := range c.owners {
+		if c, ok := allocator.ParseClaim(&claims.Items[i]); ok && c.Live() {
+			for _, owner := range c.Owners {
 				owners[owner] = true
 			}
 		}
@@ -45,7 +46,7 @@ func Release(ctx context.Context, client kubernetes.Interface) error {
 	var errs []error
 	for i := range services.Items {
 		service := &services.Items[i]
-		if owners[nameOf(service)] || held(service) {
+		if owners[allocator.NameOf(service)] || held(service) {
 			errs = append(errs, releaseService(ctx, client, service))
 		}
 	}
@@ -61,7 +62,7 @@ func Release(ctx context.Context, client kubernetes.Interface) error {
 // held says that a Balancer has spoken of the Service, or that nobody else serves it.
 func held(service *corev1.Service) bool {
 	class := service.Spec.LoadBalancerClass
-	return condition(service) != nil || class != nil && *class == v1alpha1.LoadBalancerClass
+	return allocator.Condition(service) != nil || class != nil && *class == v1alpha1.LoadBalancerClass
 }
 
 func releaseService(ctx context.Context, client kubernetes.Interface, service *corev1.Service) error {
@@ -77,9 +78,9 @@ func releaseService(ctx context.Context, client kubernetes.Interface, service *c
 	_, err = client.CoreV1().Services(service.Namespace).Patch(ctx, service.Name, types.StrategicMergePatchType, patch,
 		metav1.PatchOptions{}, "status")
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("release Service/%s: %w", nameOf(service), err)
+		return fmt.Errorf("release Service/%s: %w", allocator.NameOf(service), err)
 	}
-	klog.InfoS("Released a Service", "service", nameOf(service))
+	klog.InfoS("Released a Service", "service", allocator.NameOf(service))
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"k8s.io/cloud-provider/service/helpers"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 )
 
 // What was held is given back, once, and what others hold is left alone. Services come to no harm by it: when load
@@ -22,9 +23,9 @@ func TestCluster_Release(t *testing.T) {
 	}
 	class := func(s *corev1.Service) { s.Spec.LoadBalancerClass = new(v1alpha1.LoadBalancerClass) }
 	c.create("web", finalized)
-	had := address(c.within(5*time.Second, "web", reasonIs(announcedReason)))
+	had := address(c.within(5*time.Second, "web", reasonIs(allocator.AnnouncedReason)))
 	c.create("ours", class)
-	c.within(5*time.Second, "ours", reasonIs(announcedReason))
+	c.within(5*time.Second, "ours", reasonIs(allocator.AnnouncedReason))
 	c.end()
 	c.create("theirs", finalized)
 	services := c.client.CoreV1().Services("default")
@@ -39,8 +40,8 @@ func TestCluster_Release(t *testing.T) {
 			t.Fatal(err)
 		}
 		web := c.within(time.Second, "web", hasAddress(had))
-		if condition(web) != nil || len(web.Finalizers) != 1 || web.Finalizers[0] != "example.com/theirs" {
-			t.Errorf("condition %v, finalizers %v", condition(web), web.Finalizers)
+		if allocator.Condition(web) != nil || len(web.Finalizers) != 1 || web.Finalizers[0] != "example.com/theirs" {
+			t.Errorf("condition %v, finalizers %v", allocator.Condition(web), web.Finalizers)
 		}
 		if version != "" && version != web.ResourceVersion {
 			t.Error("the second time it is written again")
@@ -64,7 +65,7 @@ func TestCluster_Release(t *testing.T) {
 	}
 	c.lead()
 	c.within(5*time.Second, "web", func(s *corev1.Service) bool {
-		return reasonIs(announcedReason)(s) && address(s) == had
+		return reasonIs(allocator.AnnouncedReason)(s) && address(s) == had
 	})
 }
 
@@ -73,10 +74,10 @@ func TestCluster_Release(t *testing.T) {
 func TestCluster_Forgotten(t *testing.T) {
 	c := newCluster(t, addressPool("lan", "192.0.2.50-192.0.2.60"))
 	c.create("web")
-	s := c.within(5*time.Second, "web", reasonIs(announcedReason))
+	s := c.within(5*time.Second, "web", reasonIs(allocator.AnnouncedReason))
 	if err := c.leader.EnsureLoadBalancerDeleted(t.Context(), "", s); err != nil {
 		t.Fatal(err)
 	}
 	c.patch("web", `{"spec":{"type":"ClusterIP"}}`)
-	c.within(5*time.Second, "web", func(s *corev1.Service) bool { return condition(s) == nil })
+	c.within(5*time.Second, "web", func(s *corev1.Service) bool { return allocator.Condition(s) == nil })
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 )
 
 // The agent of n2 is dead, and its NodeAgent stays. After five minutes the leader takes its vote, and its next report gives
@@ -53,8 +54,10 @@ func TestCluster_SilentAgent(t *testing.T) {
 	if !marked("n2") || marked("n1") {
 		t.Fatalf("n2, which is silent: %v; n1, which is not: %v", marked("n2"), marked("n1"))
 	}
-	web := c.within(5*time.Second, "web", func(s *corev1.Service) bool { return condition(s) != nil && condition(s).Reason == "AgentSilent" })
-	if got := condition(web); !strings.Contains(got.Message, "1 of 2 votes are silent: n2") {
+	web := c.within(5*time.Second, "web", func(s *corev1.Service) bool {
+		return allocator.Condition(s) != nil && allocator.Condition(s).Reason == "AgentSilent"
+	})
+	if got := allocator.Condition(web); !strings.Contains(got.Message, "1 of 2 votes are silent: n2") {
 		t.Errorf("the condition is %+v", got)
 	}
 	if report("n2"); marked("n2") {

@@ -64,7 +64,7 @@ func TestHearing(t *testing.T) {
 			for _, node := range []string{"a", "b", "c"} {
 				agents = append(agents, &v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: node}})
 			}
-			fresh := func() hearing { return hearing{signs: objects.Signs{}, told: map[string]string{}} }
+			fresh := func() silenceWatch { return silenceWatch{liveness: objects.Liveness{}, told: map[string]string{}} }
 			h, taken := fresh(), map[string]time.Duration{}
 			for at := time.Duration(0); at < 20*minute; at += 10 * time.Second {
 				now := start.Add(at)
@@ -108,7 +108,7 @@ func TestHearing_Refused(t *testing.T) {
 	start := time.Now()
 	dead, alive := &v1alpha1.NodeAgent{}, &v1alpha1.NodeAgent{}
 	dead.Name, alive.Name = "dead", "alive"
-	h := hearing{signs: objects.Signs{}, told: map[string]string{}}
+	h := silenceWatch{liveness: objects.Liveness{}, told: map[string]string{}}
 	var silent []*v1alpha1.NodeAgent
 	look := func(from, to time.Duration) {
 		for at := from; at <= to; at += 20 * time.Second {

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 )
 
 // change is something that happens to a world in which a Service has an address: is it to have the same then?
@@ -55,7 +56,7 @@ func loses(w *world, s *corev1.Service) {
 // saysAnnounced is what is said of a Service with claims.
 func saysAnnounced(s *corev1.Service) {
 	meta.SetStatusCondition(&s.Status.Conditions, metav1.Condition{
-		Type: v1alpha1.LoadBalancerReady, Status: metav1.ConditionTrue, Reason: announcedReason,
+		Type: v1alpha1.LoadBalancerReady, Status: metav1.ConditionTrue, Reason: allocator.AnnouncedReason,
 	})
 }
 
@@ -98,17 +99,17 @@ func TestAllocate_Stays(t *testing.T) {
 			s.Annotations[v1alpha1.AddressesAnnotation] = w.pass().of(other)
 		}, true},
 		{"it is made again", func(w *world, s *corev1.Service) {
-			delete(w.services, nameOf(s))
+			delete(w.services, allocator.NameOf(s))
 			w.pass()
 			for n := range 100 { // which would be glad to have it
 				w.add(fmt.Sprint("many-", n))
 			}
 			w.pass()
-			w.services[nameOf(s)] = s
+			w.services[allocator.NameOf(s)] = s
 			delete(s.Annotations, v1alpha1.AllocatedAnnotation)
 		}, true},
 		{"it is made again, too late", func(w *world, s *corev1.Service) {
-			delete(w.services, nameOf(s))
+			delete(w.services, allocator.NameOf(s))
 			w.pass()
 			w.now = w.now.Add(time.Minute)
 			w.pass()
@@ -116,7 +117,7 @@ func TestAllocate_Stays(t *testing.T) {
 			if w.pass().of(other) == "" {
 				panic("the quarantine has not ended")
 			}
-			w.services[nameOf(s)] = s
+			w.services[allocator.NameOf(s)] = s
 		}, false},
 		{"it asks for another one", func(_ *world, s *corev1.Service) {
 			s.Annotations[v1alpha1.ReassignAnnotation] = "true"
@@ -164,23 +165,23 @@ func TestAllocate_ClaimsLost(t *testing.T) {
 		}, false},
 		{"claims are lost, and the Service had the addresses of Nodes, of which one is gone", func(w *world, s *corev1.Service) {
 			loses(w, s)
-			s.Status.Conditions[0].Reason = nodeIPReason
+			s.Status.Conditions[0].Reason = allocator.NodeIPReason
 			w.pools[0] = addressPool("lan", "198.51.100.0/24")
 		}, false},
 		{"claims are lost, and another Service has one", func(w *world, s *corev1.Service) {
 			loses(w, s)
 			other := w.add("other")
 			other.Annotations[v1alpha1.AddressesAnnotation] = s.Annotations[v1alpha1.AllocatedAnnotation]
-			delete(w.services, nameOf(s))
+			delete(w.services, allocator.NameOf(s))
 			w.pass()
-			w.services[nameOf(s)] = s
+			w.services[allocator.NameOf(s)] = s
 		}, false},
 		{"claims and annotation are lost", func(w *world, s *corev1.Service) {
 			loses(w, s)
 			delete(s.Annotations, v1alpha1.AllocatedAnnotation)
-			delete(w.services, nameOf(s))
+			delete(w.services, allocator.NameOf(s))
 			s.Name = "renamed" // or the hash of the name would find it
-			w.services[nameOf(s)] = s
+			w.services[allocator.NameOf(s)] = s
 		}, true},
 	})
 }
@@ -190,15 +191,15 @@ func TestAllocate_ClockWasAhead(t *testing.T) {
 	w := newWorld(addressPool("lan", "192.0.2.50"))
 	first := w.add("first")
 	w.pass()
-	delete(w.services, nameOf(first))
+	delete(w.services, allocator.NameOf(first))
 	w.now = w.now.AddDate(1, 0, 0)
 	w.pass()
 	w.now = start
 	other := w.add("other")
 	w.pass()
 	w.now = w.now.Add(59 * time.Second)
-	if p := w.pass(); p.of(other) != "" || p.wake.Sub(w.now) != time.Second {
-		t.Errorf("within the quarantine it has %q, and the next look is at %s", p.of(other), p.wake)
+	if p := w.pass(); p.of(other) != "" || p.Wake.Sub(w.now) != time.Second {
+		t.Errorf("within the quarantine it has %q, and the next look is at %s", p.of(other), p.Wake)
 	}
 	w.now = w.now.Add(time.Second)
 	w.pass()

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 )
 
 func (c *cluster) addPool(p *v1alpha1.AddressPool) {
@@ -42,7 +43,7 @@ func (c *cluster) poolReady(name string) *metav1.Condition {
 func TestCluster_BadInput(t *testing.T) {
 	c := newCluster(t, addressPool("lan", "192.0.2.50-192.0.2.51"))
 	c.create("good", annotated(v1alpha1.AddressesAnnotation, "192.0.2.50"), annotated(v1alpha1.ShareKeyAnnotation, "k"))
-	c.within(5*time.Second, "good", reasonIs(announcedReason))
+	c.within(5*time.Second, "good", reasonIs(allocator.AnnouncedReason))
 	c.poolReady("lan")
 	node, err := c.client.CoreV1().Nodes().Patch(t.Context(), "n1", types.MergePatchType,
 		[]byte(`{"spec":{"podCIDR":"10.244.0.0/24","podCIDRs":["10.244.0.0/24"]}}`), metav1.PatchOptions{})
@@ -117,7 +118,7 @@ func (c *cluster) refuseServices() {
 // version is that of the Service, of its claim, and of the specification of pool lan.
 func (c *cluster) version(name string) string {
 	c.Helper()
-	s := c.within(time.Second, name, reasonIs(announcedReason))
+	s := c.within(time.Second, name, reasonIs(allocator.AnnouncedReason))
 	claim, err := c.client.NetworkingV1().IPAddresses().Get(c.Context(), address(s), metav1.GetOptions{})
 	if err != nil {
 		c.Fatal(err)
@@ -142,17 +143,17 @@ func TestCluster_ComesOver(t *testing.T) {
 	c.create("ours", onPort(82), func(s *corev1.Service) { s.Spec.LoadBalancerClass = new(v1alpha1.LoadBalancerClass) })
 	c.within(5*time.Second, "ours", hasAddress("198.18.0.1"))
 	for name, want := range addresses {
-		c.within(time.Second, name, func(s *corev1.Service) bool { return address(s) == want && condition(s) == nil })
+		c.within(time.Second, name, func(s *corev1.Service) bool { return address(s) == want && allocator.Condition(s) == nil })
 	}
 	old := addressPool("lan", "192.0.2.50-192.0.2.60")
 	old.Spec.AutoAssign = new(false)
 	c.addPool(old)
 	for _, name := range []string{"metallb", "kubevip"} {
-		c.within(5*time.Second, name, reasonIs(announcedReason))
+		c.within(5*time.Second, name, reasonIs(allocator.AnnouncedReason))
 	}
 	c.within(5*time.Second, "plain", reasonIs("NoPoolServes"))
 	c.within(5*time.Second, "young", reasonIs("NoPoolServes"))
-	if got := c.claimed("192.0.2.57"); got == nil || got.parent.Name != "metallb" {
+	if got := c.claimed("192.0.2.57"); got == nil || got.Parent.Name != "metallb" {
 		t.Errorf("the claim is %+v", got)
 	}
 	for name, want := range addresses {
@@ -164,6 +165,6 @@ func TestCluster_ComesOver(t *testing.T) {
 	rest.Spec.AutoAssign = new(false)
 	c.addPool(rest)
 	c.within(5*time.Second, "plain", func(s *corev1.Service) bool {
-		return reasonIs(announcedReason)(s) && address(s) == addresses["plain"]
+		return reasonIs(allocator.AnnouncedReason)(s) && address(s) == addresses["plain"]
 	})
 }

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 	"github.com/ccmadm/ccmadm/provider/controlplane"
 )
 
@@ -19,23 +21,23 @@ var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // world is a cluster in memory: objects, and a clock.
 type world struct {
-	now      time.Time
-	services map[types.NamespacedName]*corev1.Service
-	objects  map[string]*networkingv1.IPAddress
-	pools    []*v1alpha1.AddressPool
-	taken    map[netip.Addr]bool
-	peers    bool
-	nodes    []*corev1.Node
-	agents   []*v1alpha1.NodeAgent
-	made     int
-	proxy    proxy
-	plane    controlplane.Addresses
+	now       time.Time
+	services  map[types.NamespacedName]*corev1.Service
+	objects   map[string]*networkingv1.IPAddress
+	pools     []*v1alpha1.AddressPool
+	conflicts map[netip.Addr]bool
+	peers     bool
+	nodes     []*corev1.Node
+	agents    []*v1alpha1.NodeAgent
+	made      int
+	proxy     evaluation.Proxy
+	plane     controlplane.Addresses
 }
 
 func newWorld(pools ...*v1alpha1.AddressPool) *world {
 	return &world{
 		now: start, services: map[types.NamespacedName]*corev1.Service{}, objects: map[string]*networkingv1.IPAddress{},
-		pools: pools, taken: map[netip.Addr]bool{},
+		pools: pools, conflicts: map[netip.Addr]bool{},
 	}
 }
 
@@ -62,7 +64,7 @@ func (w *world) add(name string, changes ...func(*corev1.Service)) *corev1.Servi
 	for _, change := range changes {
 		change(s)
 	}
-	w.services[nameOf(s)] = s
+	w.services[allocator.NameOf(s)] = s
 	return s
 }
 
@@ -78,17 +80,17 @@ func families(policy corev1.IPFamilyPolicy, list ...corev1.IPFamily) func(*corev
 	return func(s *corev1.Service) { s.Spec.IPFamilies, s.Spec.IPFamilyPolicy = list, &policy }
 }
 
-func (w *world) snapshot() *snapshot {
-	s := &snapshot{
-		now: w.now, pools: readPools(w.pools, hostsOf(w.nodes, nil), nil, w.plane, nil), taken: w.taken, peers: w.peers,
-		nodes: newMachines(hostsOf(w.nodes, nil), nil, nil).addresses, plane: w.plane,
+func (w *world) snapshot() *allocator.Snapshot {
+	s := &allocator.Snapshot{
+		Now: w.now, Pools: allocator.ReadPools(w.pools, allocator.HostsOf(w.nodes, nil), nil, w.plane, nil), Conflicts: w.conflicts, Peers: w.peers,
+		Nodes: evaluation.NewMachines(allocator.HostsOf(w.nodes, nil), nil, nil).Addresses, Plane: w.plane,
 	}
 	for _, service := range w.services {
-		s.known = append(s.known, service)
+		s.Known = append(s.Known, service)
 	}
 	for _, object := range w.objects {
-		c, _ := parseClaim(object)
-		s.present = append(s.present, c)
+		c, _ := allocator.ParseClaim(object)
+		s.Present = append(s.Present, c)
 	}
 	return s
 }
@@ -97,11 +99,11 @@ func (w *world) snapshot() *snapshot {
 type step func()
 
 // steps are what a pass writes, claims first.
-func (w *world) steps(p *plan) []step {
+func (w *world) steps(p *allocator.Plan) []step {
 	var claims, rest []step
-	for _, c := range p.claims {
-		object := c.render()
-		if c.object == nil {
+	for _, c := range p.Claims {
+		object := c.Render()
+		if c.Object == nil {
 			claims = append(claims, func() {
 				if w.objects[object.Name] != nil {
 					panic("create what is there")
@@ -109,28 +111,28 @@ func (w *world) steps(p *plan) []step {
 				object.CreationTimestamp = metav1.NewTime(w.now)
 				w.objects[object.Name] = object
 			})
-		} else if !cmp.Equal(object, c.object) {
+		} else if !cmp.Equal(object, c.Object) {
 			claims = append(claims, func() { w.objects[object.Name] = object })
 		}
 	}
-	for _, c := range p.drop {
-		claims = append(claims, func() { delete(w.objects, c.address.String()) })
+	for _, c := range p.Drop {
+		claims = append(claims, func() { delete(w.objects, c.Address.String()) })
 	}
-	for name, as := range p.services {
-		if as.moot {
+	for name, as := range p.Services {
+		if as.Moot {
 			rest = append(rest, func() { delete(w.services[name].Annotations, v1alpha1.ReassignAnnotation) })
 		}
-		if list := as.addresses(); len(list) > 0 {
+		if list := as.Addresses(); len(list) > 0 {
 			rest = append(rest, func() {
 				if s := w.services[name]; s != nil {
-					s.Annotations[v1alpha1.AllocatedAnnotation] = join(list)
+					s.Annotations[v1alpha1.AllocatedAnnotation] = evaluation.Join(list)
 					s.Status.LoadBalancer.Ingress = nil
 					for _, address := range list {
 						ingress := corev1.LoadBalancerIngress{IP: address.String()}
 						s.Status.LoadBalancer.Ingress = append(s.Status.LoadBalancer.Ingress, ingress)
 					}
 					saysAnnounced(s)
-					if as.reassigned {
+					if as.Reassigned {
 						delete(s.Annotations, v1alpha1.ReassignAnnotation)
 					}
 				}
@@ -140,19 +142,24 @@ func (w *world) steps(p *plan) []step {
 	return append(claims, rest...)
 }
 
+// planned is a plan that was carried out.
+type planned struct{ *allocator.Plan }
+
 // pass makes a plan and carries it out.
-func (w *world) pass() *plan {
-	p := allocate(w.snapshot())
+func (w *world) pass() planned {
+	p := allocator.Allocate(w.snapshot())
 	for _, do := range w.steps(p) {
 		do()
 	}
-	return p
+	return planned{p}
 }
 
-func (p *plan) of(s *corev1.Service) string { return join(p.services[nameOf(s)].addresses()) }
+func (p planned) of(s *corev1.Service) string {
+	return evaluation.Join(p.Services[allocator.NameOf(s)].Addresses())
+}
 
-func (p *plan) reason(s *corev1.Service) string {
-	if problem := p.services[nameOf(s)].problem; problem != nil {
+func (p planned) reason(s *corev1.Service) string {
+	if problem := p.Services[allocator.NameOf(s)].Problem; problem != nil {
 		return problem.Reason
 	}
 	return ""

@@ -20,6 +20,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
@@ -32,17 +34,19 @@ const (
 
 // write writes claims, then Services, whose addresses must not be published before they are claimed. It returns when
 // the caches have what was written: the next pass must not take its own work for somebody else's.
-func (b *Balancer) write(ctx context.Context, p *plan, outcomes map[types.NamespacedName]*outcome, forgotten []*corev1.Service) error {
+func (b *Balancer) write(
+	ctx context.Context, p *allocator.Plan, statuses map[types.NamespacedName]*evaluation.Status, forgotten []*corev1.Service,
+) error {
 	w := &written{failed: map[types.NamespacedName]bool{}}
-	claims := slices.Concat(slices.Collect(maps.Values(p.claims)), p.drop)
+	claims := slices.Concat(slices.Collect(maps.Values(p.Claims)), p.Drop)
 	w.each(len(claims), func(i int) error { return b.writeClaim(ctx, p, claims[i], w) })
-	names := slices.Collect(maps.Keys(outcomes))
+	names := slices.Collect(maps.Keys(statuses))
 	w.each(len(names), func(i int) error {
-		o := outcomes[names[i]]
-		if o.elsewhere || w.failed[names[i]] {
+		st := statuses[names[i]]
+		if st.Elsewhere || w.failed[names[i]] {
 			return nil
 		}
-		return b.writeService(ctx, o, w)
+		return b.writeService(ctx, st, w)
 	})
 	w.each(len(forgotten), func(i int) error {
 		return b.writeService(ctx, forget(forgotten[i]), w)
@@ -106,14 +110,14 @@ func (w *written) wait(ctx context.Context) {
 
 // writeClaim writes a claim that differs from its object. One that is somebody else's by now fails its Services, which
 // get another one in the next pass.
-func (b *Balancer) writeClaim(ctx context.Context, p *plan, c *claim, w *written) error {
+func (b *Balancer) writeClaim(ctx context.Context, p *allocator.Plan, c *allocator.Claim, w *written) error {
 	addresses := b.Client.NetworkingV1().IPAddresses()
-	object := c.render()
+	object := c.Render()
 	var err error
 	var after *networkingv1.IPAddress
 	verb := "update"
 	switch {
-	case p.claims[c.address] != c:
+	case p.Claims[c.Address] != c:
 		verb = "delete"
 		err = addresses.Delete(ctx, object.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{
 			UID: &object.UID, ResourceVersion: &object.ResourceVersion,
@@ -121,10 +125,10 @@ func (b *Balancer) writeClaim(ctx context.Context, p *plan, c *claim, w *written
 		if apierrors.IsNotFound(err) {
 			err = nil
 		}
-	case c.object == nil:
+	case c.Object == nil:
 		verb = "create"
 		after, err = addresses.Create(ctx, object, metav1.CreateOptions{})
-	case equality.Semantic.DeepEqual(object.Annotations, c.object.Annotations):
+	case equality.Semantic.DeepEqual(object.Annotations, c.Object.Annotations):
 		return nil
 	default:
 		after, err = addresses.Update(ctx, object, metav1.UpdateOptions{})
@@ -134,13 +138,13 @@ func (b *Balancer) writeClaim(ctx context.Context, p *plan, c *claim, w *written
 		return nil
 	}
 	w.mu.Lock()
-	for _, owner := range c.owners {
+	for _, owner := range c.Owners {
 		w.failed[owner] = true
 	}
 	w.mu.Unlock()
 	if apierrors.IsAlreadyExists(err) {
 		b.mu.Lock()
-		b.taken[c.address] = b.Now()
+		b.conflicts[c.Address] = b.Now()
 		b.mu.Unlock()
 		b.changed()
 		return nil
@@ -161,21 +165,21 @@ func (b *Balancer) hasClaim(before, after *networkingv1.IPAddress) bool {
 }
 
 // writeService patches metadata and status, as upstream's service controller does, and says what is wrong as an Event.
-func (b *Balancer) writeService(ctx context.Context, o *outcome, w *written) error {
-	patch, err := patchOf(o.service, o.after)
-	if err != nil || patch == nil || b.rests(o.service) {
+func (b *Balancer) writeService(ctx context.Context, st *evaluation.Status, w *written) error {
+	patch, err := patchOf(st.Service, st.After)
+	if err != nil || patch == nil || b.rests(st.Service) {
 		return err
 	}
-	after, err := b.Client.CoreV1().Services(o.after.Namespace).Patch(ctx, o.after.Name, types.StrategicMergePatchType,
+	after, err := b.Client.CoreV1().Services(st.After.Namespace).Patch(ctx, st.After.Name, types.StrategicMergePatchType,
 		patch, metav1.PatchOptions{}, "status")
 	b.mu.Lock()
-	b.refused.note(b.Now(), o.service, err)
+	b.refused.note(b.Now(), st.Service, err)
 	b.mu.Unlock()
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // the caches will say so, and ask for a pass
 		return nil
 	}
 	if err != nil {
-		err = fmt.Errorf("patch Service/%s: %w", nameOf(o.after), err)
+		err = fmt.Errorf("patch Service/%s: %w", allocator.NameOf(st.After), err)
 		if !objects.Refused(err) {
 			return err
 		}
@@ -183,18 +187,18 @@ func (b *Balancer) writeService(ctx context.Context, o *outcome, w *written) err
 		return nil
 	}
 	w.expect(func() bool { return b.caches.services.has(after.ResourceVersion) })
-	if o.note != "" {
-		b.Recorder.Event(o.service, corev1.EventTypeNormal, "NothingToReassign", o.note)
+	if st.Note != "" {
+		b.Recorder.Event(st.Service, corev1.EventTypeNormal, "NothingToReassign", st.Note)
 	}
-	before, now := condition(o.service), condition(o.after)
+	before, now := allocator.Condition(st.Service), allocator.Condition(st.After)
 	switch {
 	case now == nil || before != nil && before.Reason == now.Reason && before.Message == now.Message:
-	case o.problem != nil && o.problem.ID == finding.NoReadyEndpoint: // pods of a new Service are on their way
-		b.Recorder.Event(o.service, corev1.EventTypeNormal, now.Reason, finding.Clean(now.Message))
-	case o.problem != nil:
-		b.Recorder.Event(o.service, corev1.EventTypeWarning, now.Reason, finding.Clean(now.Message))
-	case o.mistyped != "" && (before == nil || !strings.HasSuffix(before.Message, o.mistyped)):
-		b.Recorder.Event(o.service, corev1.EventTypeWarning, "UnknownAnnotation", o.mistyped)
+	case st.Problem != nil && st.Problem.ID == finding.NoReadyEndpoint: // pods of a new Service are on their way
+		b.Recorder.Event(st.Service, corev1.EventTypeNormal, now.Reason, finding.Clean(now.Message))
+	case st.Problem != nil:
+		b.Recorder.Event(st.Service, corev1.EventTypeWarning, now.Reason, finding.Clean(now.Message))
+	case st.Mistyped != "" && (before == nil || !strings.HasSuffix(before.Message, st.Mistyped)):
+		b.Recorder.Event(st.Service, corev1.EventTypeWarning, "UnknownAnnotation", st.Mistyped)
 	}
 	return nil
 }
@@ -217,7 +221,7 @@ func patchOf(before, after *corev1.Service) ([]byte, error) {
 	for i, service := range []*corev1.Service{from, to} {
 		text, err := json.Marshal(service)
 		if err != nil {
-			return nil, fmt.Errorf("encode Service/%s: %w", nameOf(before), err)
+			return nil, fmt.Errorf("encode Service/%s: %w", allocator.NameOf(before), err)
 		}
 		texts[i] = text
 	}

@@ -7,6 +7,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 )
 
 // A write that the API server refuses, since the caches lag behind, asks for no other pass: what the caches get to know
@@ -27,17 +30,17 @@ func TestCluster_LaggingCaches(t *testing.T) {
 	for len(b.dirty) > 0 {
 		<-b.dirty
 	}
-	stale.pool = "other"
+	stale.Pool = "other"
 	after := old.DeepCopy()
 	after.Annotations["example.com/any"] = "thing"
 	write := func(when string) {
 		t.Helper()
 		w := &written{failed: map[types.NamespacedName]bool{}}
-		p := &plan{claims: map[netip.Addr]*claim{stale.address: stale}}
-		if err := b.writeClaim(t.Context(), p, stale, w); err != nil || !w.failed[nameOf(old)] {
+		p := &allocator.Plan{Claims: map[netip.Addr]*allocator.Claim{stale.Address: stale}}
+		if err := b.writeClaim(t.Context(), p, stale, w); err != nil || !w.failed[allocator.NameOf(old)] {
 			t.Errorf("%s: write the claim: %v, failed: %v", when, err, w.failed)
 		}
-		if err := b.writeService(t.Context(), &outcome{service: old, after: after}, w); err != nil || len(w.seen) > 0 {
+		if err := b.writeService(t.Context(), &evaluation.Status{Service: old, After: after}, w); err != nil || len(w.seen) > 0 {
 			t.Errorf("%s: write the Service: %v, and wait for it", when, err)
 		}
 		if len(b.dirty) > 0 {

@@ -21,6 +21,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/inventory"
+	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
 const (
@@ -70,10 +71,9 @@ func (f *follower) followAll(ctx context.Context) {
 		return
 	}
 	f.machines.prune(nodes)
-	for _, object := range nodes.List() {
-		node, ok := object.(*corev1.Node)
-		if !ok || ctx.Err() != nil {
-			continue
+	for _, node := range objects.List[*corev1.Node](nodes) {
+		if ctx.Err() != nil {
+			return
 		}
 		if err := f.follow(ctx, node, nodes); err != nil {
 			klog.ErrorS(err, "Node does not follow the inventory", "node", node.Name)

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/ccmadm/ccmadm/api/nodestatus"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
@@ -105,9 +106,8 @@ func leadsTo(route v1alpha1.AgentRoute, node *corev1.Node) bool {
 	if route.Via == "" {
 		return true
 	}
-	return slices.ContainsFunc(node.Status.Addresses, func(a corev1.NodeAddress) bool {
-		return a.Type == corev1.NodeInternalIP && a.Address == route.Via
-	})
+	via, err := netip.ParseAddr(route.Via)
+	return err == nil && slices.Contains(nodestatus.InternalIPs(node), via)
 }
 
 // firstProblem is one of them, always the same.

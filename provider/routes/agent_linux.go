@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
 const (
@@ -164,12 +165,7 @@ func (a *Agent) owner(ctx context.Context, now time.Time, self *corev1.Node) str
 
 // nodes returns those that are known, by their names.
 func (a *Agent) nodes() []*corev1.Node {
-	var nodes []*corev1.Node
-	for _, object := range a.Nodes.GetStore().List() {
-		if n, ok := object.(*corev1.Node); ok {
-			nodes = append(nodes, n)
-		}
-	}
+	nodes := objects.List[*corev1.Node](a.Nodes.GetStore())
 	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
 	return nodes
 }

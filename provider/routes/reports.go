@@ -16,7 +16,7 @@ import (
 // reports are what the agents say, by Node. The informers of NodeAgents and NodeRoutes write it.
 type reports struct {
 	mu     sync.Mutex
-	alive  objects.Signs
+	alive  objects.Liveness
 	byNode map[string]report
 	heard  bool // there was a sign of life
 }
@@ -59,9 +59,9 @@ func (r *reports) take(now time.Time, object any) {
 	switch object := object.(type) {
 	case *v1alpha1.NodeAgent:
 		if r.alive == nil {
-			r.alive = objects.Signs{}
+			r.alive = objects.Liveness{}
 		}
-		r.alive.Take(now, object)
+		r.alive.Observe(now, object)
 		r.heard = true
 	case *v1alpha1.NodeRoutes:
 		if r.byNode == nil {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
 const (
@@ -178,13 +179,7 @@ func resolved(node *corev1.Node) error {
 }
 
 func (a *Approver) others(name string) []*corev1.Node {
-	var list []*corev1.Node
-	for _, object := range a.Nodes.GetStore().List() {
-		if node, ok := object.(*corev1.Node); ok && node.Name != name {
-			list = append(list, node)
-		}
-	}
-	return list
+	return slices.DeleteFunc(objects.List[*corev1.Node](a.Nodes.GetStore()), func(node *corev1.Node) bool { return node.Name == name })
 }
 
 // approve sets the condition on the request as it was judged: one that has changed is judged anew.

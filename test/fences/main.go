@@ -85,6 +85,8 @@ func fences() map[string][]string {
 		"provider/bad.go":                      {"manifests", "phases", "kubeadm", "doctor/nodes", "templates"},
 		"provider/nodes/bad.go":                {"manifests/apply", "provider/announce", "agent/vip"},
 		"provider/inventory/bad.go":            {"manifests/apply", "k8s.io/kubernetes/a"},
+		"provider/balancer/allocator/bad.go":   {"k8s.io/client-go/a", "provider/announce"},
+		"provider/balancer/evaluation/bad.go":  {"k8s.io/client-go/a", "provider/announce"},
 		"provider/announce/good.go":            {"api/v1alpha1", "provider/announce/quorum"},
 		"provider/announce/bad.go":             {"provider/announce/l2", "provider/announce/bgp", "provider/nodes"},
 		"provider/announce/quorum/good.go":     {"api/v1alpha1", "net/netip"},
@@ -189,7 +191,7 @@ func writeModule(dir string, config []byte) error {
 		}
 		files[file] = text.String()
 	}
-	for _, other := range []string{"k8s.io/kubernetes", "k8s.io/cloud-provider"} {
+	for _, other := range []string{"k8s.io/kubernetes", "k8s.io/cloud-provider", "k8s.io/client-go"} {
 		mod = append(mod, "require "+other+" v0.0.0", "replace "+other+" => ./"+other)
 		files[other+"/go.mod"] = "module " + other + "\n\ngo 1.26.0\n"
 		files[other+"/a/p.go"] = "package p\n"

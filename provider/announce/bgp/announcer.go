@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/ccmadm/ccmadm/api/nodestatus"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/announce"
 )
@@ -130,7 +131,7 @@ func (a *Announcer) apply(ctx context.Context) error {
 // speak returns the speaker. One that was made for other addresses makes place for a new one: routers that agreed to a
 // graceful restart keep their paths meanwhile.
 func (a *Announcer) speak(ctx context.Context, node *corev1.Node) (*Speaker, error) {
-	speaker, addresses := a.current(), hops(node)
+	speaker, addresses := a.current(), nodestatus.FirstOfEachFamily(nodestatus.InternalIPs(node))
 	switch {
 	case speaker != nil && (len(addresses) == 0 || slices.Equal(addresses, a.addresses)):
 		return speaker, nil
@@ -222,15 +223,4 @@ func relieved(v *announce.View, c announce.Claim) bool {
 		agent := v.Agents[name]
 		return name != v.Node && agent != nil && !agent.Status.Draining && !slices.Contains(v.Silent, name) && Speaks(agent)
 	})
-}
-
-// hops are what a Node speaks from: its first InternalIP of each family.
-func hops(node *corev1.Node) []netip.Addr {
-	var list []netip.Addr
-	for _, address := range announce.InternalAddresses(node) {
-		if _, there := first(list, address.Is4()); !there {
-			list = append(list, address)
-		}
-	}
-	return list
 }

@@ -62,14 +62,14 @@ type Announcer struct {
 	segments   map[string]*segment
 	owned      map[netip.Addr]*ownership
 	conflicts  map[netip.Addr]v1alpha1.AddressConflict
-	newcomers  newcomers
+	discovery  discovery
 	local      map[netip.Addr][]string        // the machine's own addresses, with their interfaces
 	told       map[v1alpha1.KernelAnswer]bool // for which its kernel answers
 	keeping    keeping
 	unsent     unsent
-	elsewhere  bool          // interfaces or pools have changed: an address may be answered for on another interface
-	left       bool          // everything was given away, and nothing is taken any more
-	look       quorum.Moment // when to look at all addresses again
+	elsewhere  bool           // interfaces or pools have changed: an address may be answered for on another interface
+	left       bool           // everything was given away, and nothing is taken any more
+	look       quorum.Instant // when to look at all addresses again
 	counts     Counts
 }
 
@@ -94,7 +94,7 @@ func New(o Options) *Announcer {
 		quorum:   quorum.New(o.Node, uint64(time.Now().UnixNano()), now),
 		segments: map[string]*segment{}, owned: map[netip.Addr]*ownership{}, conflicts: map[netip.Addr]v1alpha1.AddressConflict{},
 		unsent:    unsent{},
-		newcomers: newcomers{known: map[string]bool{}, heardAt: map[string]netip.Addr{}},
+		discovery: discovery{known: map[string]bool{}, heardAt: map[string]netip.Addr{}},
 	}
 }
 
@@ -172,7 +172,7 @@ func (l *Announcer) Set(view *announce.View) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.view, l.elsewhere = view, true
-	l.newcomers.learn(view.Addresses)
+	l.discovery.learn(view.Addresses)
 	l.members(view)
 	l.quorum.SetDraining(view.Draining)
 	wake(l.poke)
@@ -224,7 +224,7 @@ func (l *Announcer) take(d *quorum.Datagram, from netip.Addr) {
 	defer l.mu.Unlock()
 	now := bootTime()
 	l.quorum.Receive(now, d)
-	l.newcomers.hear(d.From, from, l.quorum.Draining(l.Node) || l.quorum.Alive(now, d.From))
+	l.discovery.hear(d.From, from, l.quorum.Draining(l.Node) || l.quorum.Alive(now, d.From))
 	if len(d.Operations) > 0 || l.quorum.Hurried() {
 		wake(l.poke)
 	}
@@ -244,7 +244,7 @@ func (l *Announcer) step(changed bool) time.Duration {
 	now := bootTime()
 	if l.quorum.Changed(now) || changed || now >= l.look {
 		claims := l.claims()
-		l.quorum.Pursue(now, contested(claims))
+		l.quorum.Reconcile(now, quorumClaims(claims))
 		l.look = now + min(l.quorum.Tick(now), l.own(now, claims))
 	}
 	l.tellLists()
@@ -255,11 +255,11 @@ func (l *Announcer) step(changed bool) time.Duration {
 			}
 		}
 	}
-	return min(l.look-now, l.quorum.Rhythm(now))
+	return min(l.look-now, l.quorum.UntilHeartbeat(now))
 }
 
-// contested are the claims as the quorum knows them.
-func contested(claims []announce.Claim) []quorum.Claim {
+// quorumClaims are the claims as the quorum takes them.
+func quorumClaims(claims []announce.Claim) []quorum.Claim {
 	list := make([]quorum.Claim, len(claims))
 	for i, c := range claims {
 		list[i] = quorum.Claim{Address: c.Address, Candidates: c.Candidates, Ending: c.Ending, Early: c.Early}

@@ -107,7 +107,7 @@ func TestL2_Defends(t *testing.T) {
 	s := a.stranger(address)
 	var conflict v1alpha1.AddressConflict
 	for began := time.Now(); conflict.MAC == "" && time.Since(began) < 5*time.Second; {
-		_ = s.shout(address) // its interface takes a moment
+		_ = s.sendGratuitousARP(address) // its interface takes a moment
 		select {
 		case conflict = <-found:
 		case <-time.After(100 * time.Millisecond):

@@ -10,7 +10,7 @@ import (
 
 // bootTime is the clock that goes on while the machine sleeps: a Node that was suspended has nothing any more when it
 // wakes up. Go's own clock stands still meanwhile.
-func bootTime() quorum.Moment {
+func bootTime() quorum.Instant {
 	var t unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &t) != nil {
 		panic("this kernel has no CLOCK_BOOTTIME, which Linux has since 2.6.39")

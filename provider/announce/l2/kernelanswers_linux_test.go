@@ -64,7 +64,7 @@ func TestL2_KernelAnswers(t *testing.T) {
 	}
 	defer func() { other.close(); other.ended.Wait() }()
 	for range 3 {
-		if err := other.shout(address); err != nil {
+		if err := other.sendGratuitousARP(address); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(100 * time.Millisecond)

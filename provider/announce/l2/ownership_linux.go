@@ -18,8 +18,8 @@ const (
 	probeInterval = 100 * time.Millisecond
 	// probeAgain is when an address that somebody else has is asked for again.
 	probeAgain = 30 * time.Second
-	// repeatShout is how often an owner says so without being asked, in case that a switch has forgotten.
-	repeatShout = time.Minute
+	// gratuitousInterval is how often an owner sends gratuitous ARP later, in case a switch has forgotten the address.
+	gratuitousInterval = time.Minute
 	// defendInterval is how often an owner contradicts somebody else (RFC 5227, 2.4).
 	defendInterval = 10 * time.Second
 	// probeNodeAgain is the same for one that the machine of a Node has: a program that this agent replaces.
@@ -30,8 +30,8 @@ const (
 	settled = 2 * time.Second
 )
 
-// shouts are when a new owner says so: frames are lost, and switches learn late.
-func shouts() []time.Duration {
+// gratuitousTimes are when a new owner sends gratuitous ARP: frames are lost, and switches learn late.
+func gratuitousTimes() []time.Duration {
 	return []time.Duration{
 		0, 50 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second,
 	}
@@ -39,20 +39,20 @@ func shouts() []time.Duration {
 
 // ownership is an address that this Node owns.
 type ownership struct {
-	claim     announce.Claim
-	segment   *segment // nil while there is no interface
-	since     quorum.Moment
-	announced bool
-	refused   string        // why it has no segment, as it was logged
-	asked     int           // probes sent
-	shouted   int           // how often it said that it has it
-	next      quorum.Moment // of the next probe, or the next time it says so
-	defended  quorum.Moment
+	claim      announce.Claim
+	segment    *segment // nil while there is no interface
+	since      quorum.Instant
+	announced  bool
+	refused    string         // why it has no segment, as it was logged
+	asked      int            // probes sent
+	gratuitous int            // how often gratuitous ARP was sent
+	next       quorum.Instant // of the next probe, or the next gratuitous ARP
+	defended   quorum.Instant
 }
 
 // own brings what is announced in line with what is owned, says so in time, and returns when to look again.
-func (l *Announcer) own(now quorum.Moment, claims []announce.Claim) time.Duration {
-	next, changed := repeatShout, false
+func (l *Announcer) own(now quorum.Instant, claims []announce.Claim) time.Duration {
+	next, changed := gratuitousInterval, false
 	keep := map[netip.Addr]bool{}
 	for _, c := range claims {
 		if !l.quorum.Owns(now, c.Address) {
@@ -91,7 +91,7 @@ func (l *Announcer) own(now quorum.Moment, claims []announce.Claim) time.Duratio
 }
 
 // advance takes the next step with an address, if it is due, and says whether the report has changed.
-func (l *Announcer) advance(now quorum.Moment, o *ownership) bool {
+func (l *Announcer) advance(now quorum.Instant, o *ownership) bool {
 	if now < o.next {
 		return false
 	}
@@ -103,7 +103,7 @@ func (l *Announcer) advance(now quorum.Moment, o *ownership) bool {
 		o.segment, o.next, o.refused = nil, now+time.Second, err.Error()
 		return before != nil
 	} else if o.segment, o.refused = s, ""; before != s {
-		o.shouted, o.next = 0, now
+		o.gratuitous, o.next = 0, now
 	}
 	if !o.announced && l.probing(now, o) {
 		return false
@@ -113,20 +113,20 @@ func (l *Announcer) advance(now quorum.Moment, o *ownership) bool {
 		l.tellKernel()
 	}
 	o.announced = true
-	if times := shouts(); o.shouted+1 < len(times) {
-		o.next = now + times[o.shouted+1] - times[o.shouted]
+	if times := gratuitousTimes(); o.gratuitous+1 < len(times) {
+		o.next = now + times[o.gratuitous+1] - times[o.gratuitous]
 	} else {
-		o.next = now + jitter(repeatShout)
+		o.next = now + jitter(gratuitousInterval)
 	}
-	o.shouted++
-	if err := l.sent(now, o.segment, o.segment.shout(o.claim.Address)); err != nil {
+	o.gratuitous++
+	if err := l.sent(now, o.segment, o.segment.sendGratuitousARP(o.claim.Address)); err != nil {
 		l.Log.Error(err, "Nobody was told of an address", "address", o.claim.Address)
 	}
 	return changed || before != o.segment
 }
 
 // probing asks the network for an address that was never used. It is over when nobody has answered.
-func (l *Announcer) probing(now quorum.Moment, o *ownership) bool {
+func (l *Announcer) probing(now quorum.Instant, o *ownership) bool {
 	pool := l.view.Pools[o.claim.Pool]
 	if o.claim.Probed || pool != nil && pool.Spec.DuplicateAddressDetection != nil && !*pool.Spec.DuplicateAddressDetection {
 		return false
@@ -168,7 +168,7 @@ func (l *Announcer) heard(f frame) {
 }
 
 // conflict is that somebody else answers for an address that this Node owns.
-func (l *Announcer) conflict(now quorum.Moment, o *ownership, f frame) {
+func (l *Announcer) conflict(now quorum.Instant, o *ownership, f frame) {
 	if len(f.mac) != 6 {
 		return
 	}
@@ -195,7 +195,7 @@ func (l *Announcer) conflict(now quorum.Moment, o *ownership, f frame) {
 		o.asked, o.next = probes, now+again
 	} else if o.defended == 0 || now > o.defended+defendInterval {
 		o.defended = now
-		_ = o.segment.shout(address) // it goes on answering, too
+		_ = o.segment.sendGratuitousARP(address) // it goes on answering, too
 	}
 	if !known || before.MAC != seen.MAC {
 		l.Log.Info("Somebody else answers for an address", "address", address, "mac", seen.MAC, "interface", seen.Interface)
@@ -208,7 +208,7 @@ func (l *Announcer) conflict(now quorum.Moment, o *ownership, f frame) {
 
 // rival is another agent that answers for the same address, which the quorum excludes. Should it be so, the one with the
 // greater name stops at once.
-func (l *Announcer) rival(now quorum.Moment, o *ownership, node string) {
+func (l *Announcer) rival(now quorum.Instant, o *ownership, node string) {
 	if now < o.since+settled {
 		return // a frame of before the address came here
 	}

@@ -21,7 +21,7 @@ func TestL2_AnswersOnlyWhatItOwnsNow(t *testing.T) {
 	l2.segments["lan"] = s
 	claim := announce.Claim{Address: address, Candidates: []string{"a"}}
 	l2.quorum.SetMembers(bootTime(), []string{"a"}, []string{"a"}, nil)
-	l2.quorum.Want(bootTime(), address)
+	l2.quorum.Request(bootTime(), address)
 	for end := bootTime() + 5*time.Second; !l2.quorum.Owns(bootTime(), address) && bootTime() < end; time.Sleep(10 * time.Millisecond) {
 		l2.quorum.Tick(bootTime()) // one that begins grants nothing while grants of a former one may be good
 	}

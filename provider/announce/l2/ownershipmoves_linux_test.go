@@ -64,7 +64,7 @@ func (a *agents) hushed(address netip.Addr) {
 	l := a.list["a"]
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.owned[address].next = bootTime() + repeatShout
+	l.owned[address].next = bootTime() + gratuitousInterval
 }
 
 // announcedOn waits until agent a answers for the address on that interface.

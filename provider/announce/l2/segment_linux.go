@@ -25,8 +25,8 @@ type segment struct {
 	ndp  *ndp.Conn // none where the interface has no link-local address (yet)
 	out  *ipv6.ControlMessage
 
-	noNDP    error         // why there is none
-	ndpAgain quorum.Moment // when the interface is looked at for a link-local address again
+	noNDP    error          // why there is none
+	ndpAgain quorum.Instant // when the interface is looked at for a link-local address again
 
 	mu     sync.Mutex
 	joined map[netip.Addr]bool // solicited-node groups
@@ -132,8 +132,8 @@ func (s *segment) answer(f frame) error {
 	return s.advertise(f.asks, to, !f.from.IsUnspecified())
 }
 
-// shout tells everybody that the address is here.
-func (s *segment) shout(address netip.Addr) error {
+// sendGratuitousARP tells all hosts that the address is here: by ARP, or for IPv6 by an unsolicited neighbour advertisement.
+func (s *segment) sendGratuitousARP(address netip.Addr) error {
 	if !address.Is4() {
 		return s.advertise(address, netip.IPv6LinkLocalAllNodes(), false)
 	}

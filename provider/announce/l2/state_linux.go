@@ -74,7 +74,7 @@ func (l *Announcer) readInterfaces() error {
 }
 
 // closeSegment has those whose addresses it carried look for another one at that moment.
-func (l *Announcer) closeSegment(s *segment, next quorum.Moment) {
+func (l *Announcer) closeSegment(s *segment, next quorum.Instant) {
 	s.close()
 	delete(l.segments, s.name)
 	for _, o := range l.owned {
@@ -86,7 +86,7 @@ func (l *Announcer) closeSegment(s *segment, next quorum.Moment) {
 
 // sent takes the outcome of a send. An interface that is gone has its segment closed, though no event has said so:
 // whoever needs one opens another a second later.
-func (l *Announcer) sent(now quorum.Moment, s *segment, err error) error {
+func (l *Announcer) sent(now quorum.Instant, s *segment, err error) error {
 	if !gone(err) || l.segments[s.name] != s {
 		return err
 	}
@@ -206,5 +206,5 @@ func (l *Announcer) addressOf(node string) netip.Addr {
 	if address, known := l.view.Addresses[node]; known {
 		return address
 	}
-	return l.newcomers.heardAt[node]
+	return l.discovery.heardAt[node]
 }

@@ -47,18 +47,18 @@ type stamp struct{ Incarnation, Stamp uint64 }
 type operation struct {
 	kind    opKind
 	address netip.Addr
-	// number is that of the want, in a grant and in what takes it back.
+	// number is that of the request, in a grant and in what revokes it.
 	number uint32
 }
 
 type opKind byte
 
 const (
-	opWant   opKind = iota + 1 // the sender wants the address
-	opDrop                     // it wants it no more, and owns it no more
-	opOwn                      // it owns what it wanted
-	opGrant                    // the sender grants what the receiver wanted
-	opRevoke                   // it granted that to somebody else, since the receiver was silent
+	opRequest opKind = iota + 1 // the sender requests the address
+	opDrop                      // it withdraws the request, and does not own the address
+	opOwn                       // it owns the address that it requested
+	opGrant                     // the sender grants the receiver's request
+	opRevoke                    // it granted the address to another member, since it did not receive heartbeats
 )
 
 // magic begins each datagram. A byte with the version of what follows comes behind it.
@@ -172,7 +172,7 @@ func (r *reader) datagram(version byte) *Datagram {
 		op := operation{kind: opKind(r.byte())}
 		address, ok := netip.AddrFromSlice(r.take(int(r.byte())))
 		op.address, op.number = address, r.uint32()
-		r.short = r.short || !ok || op.kind < opWant || op.kind > opRevoke
+		r.short = r.short || !ok || op.kind < opRequest || op.kind > opRevoke
 		d.Operations = append(d.Operations, op)
 	}
 	return d

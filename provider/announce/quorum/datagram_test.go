@@ -16,7 +16,7 @@ func exampleDatagram() *Datagram {
 		Draining: true, Version: versionNow,
 		Lists: []ListID{10, 11}, Lacks: 12, List: []string{"a", "b"}, ListOf: 13, Offset: 1, Total: 4,
 		Operations: []operation{
-			{opWant, netip.MustParseAddr("192.0.2.1"), 0},
+			{opRequest, netip.MustParseAddr("192.0.2.1"), 0},
 			{opGrant, netip.MustParseAddr("2001:db8::1"), 8},
 		},
 	}

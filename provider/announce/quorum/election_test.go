@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-func contests(addresses int, nodes ...string) []contest {
-	list := make([]contest, addresses)
+func candidatesOf(addresses int, nodes ...string) []candidates {
+	list := make([]candidates, addresses)
 	for i := range list {
-		list[i] = contest{address: netip.AddrFrom4([4]byte{198, 18, byte(i / 250), byte(i % 250)}), candidates: nodes}
+		list[i] = candidates{address: netip.AddrFrom4([4]byte{198, 18, byte(i / 250), byte(i % 250)}), names: nodes}
 	}
 	return list
 }
@@ -35,7 +35,7 @@ func TestElect_Bounded(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 7, 50} {
 		for _, addresses := range []int{1, 5, 200, 1000} {
 			limit := (addresses+n-1)/n + 1
-			for name, load := range loads(elect(contests(addresses, nodeNames(n)...))) {
+			for name, load := range loads(elect(candidatesOf(addresses, nodeNames(n)...))) {
 				if load > limit {
 					t.Errorf("%d addresses, %d nodes: %s has %d, more than %d", addresses, n, name, load, limit)
 				}
@@ -47,10 +47,10 @@ func TestElect_Bounded(t *testing.T) {
 // The death of a Node moves what it had and nothing else; its return moves nothing.
 func TestElect_MovesLittle(t *testing.T) {
 	all := nodeNames(5)
-	before := elect(contests(200, all...))
+	before := elect(candidatesOf(200, all...))
 	dead := all[2]
 	left := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return name == dead })
-	during := contests(200, left...)
+	during := candidatesOf(200, left...)
 	for i := range during {
 		during[i].owner = before[during[i].address]
 	}
@@ -63,7 +63,7 @@ func TestElect_MovesLittle(t *testing.T) {
 			t.Errorf("%s is with %q", address, after[address])
 		}
 	}
-	again := contests(200, all...)
+	again := candidatesOf(200, all...)
 	for i := range again {
 		again[i].owner = after[again[i].address]
 	}
@@ -75,9 +75,9 @@ func TestElect_MovesLittle(t *testing.T) {
 }
 
 func TestElect_OnlyCandidates(t *testing.T) {
-	list := contests(3, "a", "b")
-	list[0].candidates, list[0].owner = []string{"b"}, "a" // which has no endpoint any more
-	list[1].candidates = nil
+	list := candidatesOf(3, "a", "b")
+	list[0].names, list[0].owner = []string{"b"}, "a" // which has no endpoint any more
+	list[1].names = nil
 	elected := elect(list)
 	if elected[list[0].address] != "b" || elected[list[1].address] != "" || elected[list[2].address] == "" {
 		t.Errorf("got %v", elected)

@@ -17,7 +17,7 @@ type ListID uint64
 type memberships struct {
 	// list has the newest at its end. Since then it is there, and nobody else is gone.
 	list  []ListID
-	since Moment
+	since Instant
 	// known are the names in those lists and in those of others. The first one decides in case of a draw.
 	known map[ListID][]string
 	// gone are those of whom the cluster says that their Nodes are no more.
@@ -34,7 +34,7 @@ func IDOf(names []string) ListID {
 // the same everywhere. All are these and those that had a vote before they were silent: a member that has just started,
 // and knows nothing of older lists, needs a majority of them, too. Gone are former members whose Nodes the cluster has no
 // more: they have no vote any longer, where one that is only silent may own something.
-func (q *Member) SetMembers(now Moment, names, all []string, gone map[string]bool) {
+func (q *Member) SetMembers(now Instant, names, all []string, gone map[string]bool) {
 	m := &q.memberships
 	q.SetGone(now, gone)
 	if len(m.list) == 0 && len(all) > len(names) {
@@ -51,14 +51,14 @@ func (q *Member) SetMembers(now Moment, names, all []string, gone map[string]boo
 }
 
 // SetGone replaces who has no vote any longer. It is part of SetMembers.
-func (q *Member) SetGone(now Moment, gone map[string]bool) {
+func (q *Member) SetGone(now Instant, gone map[string]bool) {
 	if m := &q.memberships; !maps.Equal(m.gone, gone) {
-		m.gone, m.since, q.stirred = gone, now, true // what those have granted counts for a while
+		m.gone, m.since, q.dirty = gone, now, true // what those have granted counts for a while
 	}
 }
 
 // Begin takes over lists that bind this member from its start on, the newest at the end. It comes before SetMembers.
-func (q *Member) Begin(now Moment, lists [][]string) {
+func (q *Member) Begin(now Instant, lists [][]string) {
 	for _, names := range lists {
 		q.adopt(now, names)
 	}
@@ -88,38 +88,38 @@ func (q *Member) bind(p *peer) {
 	}
 	for _, id := range p.list {
 		if m.known[id] != nil && !slices.Contains(m.list, id) && !m.covered(id) {
-			m.list, q.stirred = slices.Insert(slices.Clone(m.list), 0, id), true
+			m.list, q.dirty = slices.Insert(slices.Clone(m.list), 0, id), true
 			q.hurry()
 		}
 	}
 }
 
 // adopt puts a list at the end.
-func (q *Member) adopt(now Moment, names []string) {
+func (q *Member) adopt(now Instant, names []string) {
 	m := &q.memberships
 	id := IDOf(names)
 	m.known[id] = slices.Clone(names)
 	m.list = append(slices.DeleteFunc(slices.Clone(m.list), func(old ListID) bool { return old == id }), id)
-	m.since, q.stirred = now, true
+	m.since, q.dirty = now, true
 }
 
 // forget drops what is known of those that are no members, and were not heard for [forgetAfter]. To one that comes back
 // this member is another one than before, so that both begin anew: it may go on where it was.
-func (q *Member) forget(now Moment) {
+func (q *Member) forget(now Instant) {
 	keep := map[string]bool{}
 	for _, name := range q.memberships.everybody() {
 		keep[name] = true
 	}
-	for _, s := range q.seats {
-		keep[s.owner] = true
+	for _, g := range q.grants {
+		keep[g.owner] = true
 	}
 	used := map[ListID]bool{}
 	for name, p := range q.peers {
 		if !keep[name] && now > p.heard+q.forgetAfter {
 			delete(q.peers, name)
 			q.incarnation++
-			for _, w := range q.wants {
-				delete(w.granted, name)
+			for _, r := range q.requests {
+				delete(r.granted, name)
 			}
 			continue
 		}
@@ -186,7 +186,7 @@ func (m *memberships) covered(id ListID) bool {
 
 // retire forgets each older list of which a majority is in the newest, once every member of the newest has had that for as
 // long as a grant is good: whoever has a majority of the older list then has the grant of a member that knows the newest.
-func (q *Member) retire(now Moment) {
+func (q *Member) retire(now Instant) {
 	m := &q.memberships
 	if len(m.list) < 2 || now < m.since+grantFor {
 		return
@@ -205,7 +205,7 @@ func (q *Member) retire(now Moment) {
 	if len(left) == len(m.list) {
 		return
 	}
-	m.list, q.stirred = left, true
+	m.list, q.dirty = left, true
 	q.forget(now)
 	q.hurry()
 }

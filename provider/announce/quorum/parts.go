@@ -29,7 +29,7 @@ func (d *Datagram) room() int { return max(1, (maxSent-d.size())/operationSize) 
 
 // extras are datagrams that carry no operations: parts of a list that the peer lacks, and one of a newer version. First is
 // the number of the next operation.
-func (q *Member) extras(now Moment, p *peer, first uint32) []*Datagram {
+func (q *Member) extras(now Instant, p *peer, first uint32) []*Datagram {
 	var extras []*Datagram
 	next := func() *Datagram {
 		d := q.heartbeat(now, p)

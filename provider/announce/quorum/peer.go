@@ -22,41 +22,41 @@ type peer struct {
 
 	// What it last said, to be echoed: an echo proves that a datagram is no old one.
 	greeting      stamp
-	greetingSince Moment
+	greetingSince Instant
 
 	// The session is that of the incarnation whose datagrams echo ours. 0: none yet.
 	incarnation uint64
-	stamp       uint64 // of the last datagram that was taken
-	heard       Moment // when it was
+	stamp       uint64  // of the last datagram that was taken
+	heard       Instant // when it was
 	draining    bool
 	list        []ListID
-	since       Moment // since when its newest list is what it is
-	wants       map[netip.Addr]peerWant
+	since       Instant // since when its newest list is what it is
+	requests    map[netip.Addr]peerRequest
 	applied     uint32 // number of its last operation that was applied
 
 	// acknowledged is when the newest of our datagrams was sent that it has taken, according to a datagram before which
 	// nothing is missing; bound are the lists of members that it had then.
-	acknowledged Moment
+	acknowledged Instant
 	bound        []ListID
 
 	out     []operation
-	first   uint32 // number of out[0]
-	told    uint32 // number of the last one that was sent
-	revoked uint32 // number of the last one that took a grant back
-	version byte   // of the newest format that it knows, as far as it has shown
-	offers  int    // how often it was shown a newer one since it started
-	sent    Moment // when it was last sent to
+	first   uint32  // number of out[0]
+	told    uint32  // number of the last one that was sent
+	revoked uint32  // number of the last one that took a grant back
+	version byte    // of the newest format that it knows, as far as it has shown
+	offers  int     // how often it was shown a newer one since it started
+	sent    Instant // when it was last sent to
 	urgent  bool
 	// answered is when it was last sent to since it had not heard of us for long.
-	answered Moment
-	lacking  ListID // a list that it does not know
-	part     int    // of that list, which it is sent next
-	parts    parts  // of one that it has and this member lacks
-	pulse    pulse  // when all addresses were looked at
+	answered Instant
+	lacking  ListID   // a list that it does not know
+	part     int      // of that list, which it is sent next
+	parts    parts    // of one that it has and this member lacks
+	liveness liveness // when all addresses were looked at
 }
 
-// peerWant is an address that a peer wants.
-type peerWant struct {
+// peerRequest is an address that a peer requests.
+type peerRequest struct {
 	number uint32
 	order  uint64
 	owns   bool
@@ -83,15 +83,15 @@ func (p *peer) newest() ListID {
 }
 
 // Datagrams are those to be sent now.
-func (q *Member) Datagrams(now Moment) []*Datagram {
+func (q *Member) Datagrams(now Instant) []*Datagram {
 	for _, name := range q.memberships.everybody() {
 		q.peer(name)
 	}
 	var all []*Datagram
-	rests := q.rests(now)
+	idle := q.isIdle(now)
 	for _, p := range q.peers {
 		due := p.sent == 0 || now >= p.sent+HeartbeatInterval-together
-		if (rests || !due) && !p.urgent {
+		if (idle || !due) && !p.urgent {
 			continue
 		}
 		if due {
@@ -108,7 +108,7 @@ func (q *Member) Datagrams(now Moment) []*Datagram {
 func (q *Member) peer(name string) *peer {
 	if q.peers[name] == nil && name != q.self {
 		q.peers[name] = &peer{
-			name: name, self: q.incarnation, first: 1, version: q.version, wants: map[netip.Addr]peerWant{},
+			name: name, self: q.incarnation, first: 1, version: q.version, requests: map[netip.Addr]peerRequest{},
 		}
 	}
 	return q.peers[name]
@@ -116,7 +116,7 @@ func (q *Member) peer(name string) *peer {
 
 // datagrams are a heartbeat, with what the peer was not told yet. Not more is on its way at a time than a receiver has room
 // for: with hundreds of addresses, what came too fast was lost, and heartbeats with it.
-func (q *Member) datagrams(now Moment, p *peer) []*Datagram {
+func (q *Member) datagrams(now Instant, p *peer) []*Datagram {
 	var burst []*Datagram
 	first := max(p.first, p.told+1)
 	rest := p.out[min(first-p.first, uint32(len(p.out))):min(len(p.out), q.underway)]
@@ -142,7 +142,7 @@ func (q *Member) datagrams(now Moment, p *peer) []*Datagram {
 func (q *Member) session(p *peer) bool { return p.incarnation == p.greeting.Incarnation }
 
 // heartbeat is a datagram without operations.
-func (q *Member) heartbeat(now Moment, p *peer) *Datagram {
+func (q *Member) heartbeat(now Instant, p *peer) *Datagram {
 	q.stamp = max(q.stamp+1, uint64(now))
 	d := &Datagram{
 		From: q.self, To: p.name, Stamp: stamp{p.self, q.stamp}, Echo: p.greeting, Draining: q.draining,

@@ -1,7 +1,7 @@
 // Package quorum decides which Node owns an address, so that never two own one. It is pure: time and datagrams are passed in.
 //
 // Start at [Member], which each agent has one of: election.go says which Node should have an address, and quorum.go and
-// seats.go see to it that one at most has it. members.go says whose votes count, while Nodes come and go.
+// grants.go see to it that one at most has it. members.go says whose votes count, while Nodes come and go.
 //
 // Reads: claims, lists of members, datagrams of other members. Writes: datagrams, and what a Node reports of its lists.
 // Running it twice: a Member remembers nothing of its former life; [Bound] gives it the lists that bound that.
@@ -29,8 +29,8 @@ const (
 	forgetAfter = time.Minute
 )
 
-// Moment is a reading of a clock that only goes forward, and that goes on while the machine sleeps.
-type Moment = time.Duration
+// Instant is a reading of a clock that only goes forward, and that goes on while the machine sleeps.
+type Instant = time.Duration
 
 // Member says which addresses it owns, so that never two own one. It is a state machine: time and datagrams
 // are passed in. An address belongs to the member to which a majority of the members has granted it, as long as that
@@ -43,34 +43,34 @@ type Member struct {
 
 	self        string
 	incarnation uint64
-	started     Moment
+	started     Instant
 	forgetAfter time.Duration
-	rest        rest
+	idle        idleState
 	stamp       uint64 // of the last datagram
 	draining    bool
 	memberships memberships
 	peers       map[string]*peer
-	seats       map[netip.Addr]*seat
-	wants       map[netip.Addr]*want
-	order       uint64 // of arrival of wants
+	grants      map[netip.Addr]*grant
+	requests    map[netip.Addr]*request
+	order       uint64 // of arrival of requests
 	underway    int    // maxUnderway; less in tests
 	version     byte   // versionNow; less in tests
-	stirred     bool   // something was said of an address, or of members, since the last look
+	dirty       bool   // something has changed about an address, or about members, since the last look
 }
 
-// seat is what this member has granted.
-type seat struct {
+// grant is an address that this member has granted.
+type grant struct {
 	owner string
-	// number is that of the owner's want.
+	// number is that of the owner's request.
 	number uint32
 	// orphan is the grant of an owner's former incarnation, which ends at until.
 	orphan bool
-	until  Moment
+	until  Instant
 }
 
-// want is an address that this member wants.
-type want struct {
-	since   Moment
+// request is an address that this member requests.
+type request struct {
+	since   Instant
 	order   uint64
 	owns    bool              // and has said so
 	numbers map[string]uint32 // of the operation that asked a peer
@@ -78,74 +78,74 @@ type want struct {
 }
 
 // New starts a member. Its incarnation is another one at each start, and greater if the clock allows.
-func New(self string, incarnation uint64, now Moment) *Member {
+func New(self string, incarnation uint64, now Instant) *Member {
 	return &Member{
 		self: self, incarnation: incarnation, started: now, forgetAfter: forgetAfter, underway: maxUnderway, version: versionNow,
-		rest: rest{claimed: now}, LingerFor: lingerFor,
+		idle: idleState{claimed: now}, LingerFor: lingerFor,
 		memberships: memberships{known: map[ListID][]string{}, gone: map[string]bool{}},
-		peers:       map[string]*peer{}, seats: map[netip.Addr]*seat{}, wants: map[netip.Addr]*want{},
+		peers:       map[string]*peer{}, grants: map[netip.Addr]*grant{}, requests: map[netip.Addr]*request{},
 	}
 }
 
 // SetDraining tells others to take what this member owns.
 func (q *Member) SetDraining(draining bool) {
 	if q.draining != draining {
-		q.draining, q.stirred = draining, true
+		q.draining, q.dirty = draining, true
 		q.hurry()
 	}
 }
 
-// Want asks all members for the address.
-func (q *Member) Want(now Moment, address netip.Addr) {
-	if q.wants[address] != nil {
+// Request asks all members for the address.
+func (q *Member) Request(now Instant, address netip.Addr) {
+	if q.requests[address] != nil {
 		return
 	}
 	q.order++
-	q.stirred = true
-	q.wants[address] = &want{since: now, order: q.order, numbers: map[string]uint32{}, granted: map[string]bool{}}
+	q.dirty = true
+	q.requests[address] = &request{since: now, order: q.order, numbers: map[string]uint32{}, granted: map[string]bool{}}
 	for _, p := range q.peers {
 		q.ask(p, address)
 	}
 	q.settle(now, address)
 }
 
-// ask puts the want to a peer with which there is a session.
+// ask sends the request to a peer with which there is a session.
 func (q *Member) ask(p *peer, address netip.Addr) {
 	if p.incarnation != 0 {
-		q.wants[address].numbers[p.name] = p.push(operation{kind: opWant, address: address})
+		q.requests[address].numbers[p.name] = p.push(operation{kind: opRequest, address: address})
 	}
 }
 
 // Drop gives the address back, from this moment on.
-func (q *Member) Drop(now Moment, address netip.Addr) {
-	if q.wants[address] == nil {
+func (q *Member) Drop(now Instant, address netip.Addr) {
+	if q.requests[address] == nil {
 		return
 	}
-	delete(q.wants, address)
-	q.stirred = true
+	delete(q.requests, address)
+	q.dirty = true
 	for _, p := range q.peers {
 		if p.incarnation != 0 {
 			p.push(operation{kind: opDrop, address: address})
 		}
 	}
-	if s := q.seats[address]; s != nil && s.owner == q.self {
-		delete(q.seats, address)
+	if g := q.grants[address]; g != nil && g.owner == q.self {
+		delete(q.grants, address)
 	}
 	q.settle(now, address)
 }
 
 // Owns says whether this member owns the address now.
-func (q *Member) Owns(now Moment, address netip.Addr) bool {
-	w := q.wants[address]
-	if w == nil {
+func (q *Member) Owns(now Instant, address netip.Addr) bool {
+	r := q.requests[address]
+	if r == nil {
 		return false
 	}
 	grantors := map[string]bool{}
-	if s := q.seats[address]; s != nil && s.owner == q.self {
+	if g := q.grants[address]; g != nil && g.owner == q.self {
 		grantors[q.self] = true
 	}
 	bound := [][]ListID{q.memberships.list}
-	for name := range w.granted {
+	for name := range r.granted {
 		if p := q.peers[name]; p.granting(now) {
 			grantors[name] = true
 			bound = append(bound, p.bound)
@@ -155,12 +155,12 @@ func (q *Member) Owns(now Moment, address netip.Addr) bool {
 }
 
 // Owner is who owns the address, or says so; empty: nobody that is alive.
-func (q *Member) Owner(now Moment, address netip.Addr) string {
-	if w := q.wants[address]; w != nil && w.owns {
+func (q *Member) Owner(now Instant, address netip.Addr) string {
+	if r := q.requests[address]; r != nil && r.owns {
 		return q.self
 	}
 	for name, p := range q.peers {
-		if p.wants[address].owns && q.Alive(now, name) {
+		if p.requests[address].owns && q.Alive(now, name) {
 			return name
 		}
 	}
@@ -168,9 +168,9 @@ func (q *Member) Owner(now Moment, address netip.Addr) string {
 }
 
 // Waiting says whether another member that is alive waits for the address.
-func (q *Member) Waiting(now Moment, address netip.Addr) bool {
+func (q *Member) Waiting(now Instant, address netip.Addr) bool {
 	for name, p := range q.peers {
-		if _, wants := p.wants[address]; wants && q.Alive(now, name) {
+		if _, waits := p.requests[address]; waits && q.Alive(now, name) {
 			return true
 		}
 	}
@@ -178,7 +178,7 @@ func (q *Member) Waiting(now Moment, address netip.Addr) bool {
 }
 
 // Alive says whether a member was heard lately, and has heard this one.
-func (q *Member) Alive(now Moment, name string) bool {
+func (q *Member) Alive(now Instant, name string) bool {
 	p := q.peers[name]
 	return name == q.self || p != nil && p.incarnation != 0 && now < p.heard+aliveFor
 }
@@ -192,29 +192,29 @@ func (q *Member) Draining(name string) bool {
 	return p != nil && p.draining
 }
 
-// Tick does what time brings. It is called behind Pursue and before Datagrams, and says when to look at all addresses
+// Tick does what time brings. It is called after Reconcile and before Datagrams, and says when to look at all addresses
 // again though nothing has changed.
-func (q *Member) Tick(now Moment) time.Duration {
+func (q *Member) Tick(now Instant) time.Duration {
 	q.retire(now)
 	next := lookAgain
-	for address, w := range q.wants {
+	for address, r := range q.requests {
 		owns := q.Owns(now, address)
 		switch {
-		case owns && !w.owns:
-			w.owns = true
+		case owns && !r.owns:
+			r.owns = true
 			q.tell(operation{kind: opOwn, address: address})
 		case !owns:
-			w.owns = false
-			q.yield(now, address, w)
-			next = min(next, w.since+retryAfter-now, q.grantable(now, address))
+			r.owns = false
+			q.yield(now, address, r)
+			next = min(next, r.since+retryAfter-now, q.grantable(now, address))
 		}
 	}
 	for _, p := range q.peers {
 		if !q.Alive(now, p.name) {
-			continue // it is given nothing, and what it had comes to those that want it
+			continue // it is granted nothing, and what it had goes to those that request it
 		}
-		for address := range p.wants {
-			if s := q.seats[address]; s == nil || s.owner != p.name {
+		for address := range p.requests {
+			if g := q.grants[address]; g == nil || g.owner != p.name {
 				q.settle(now, address)
 				next = min(next, q.grantable(now, address))
 			}
@@ -225,16 +225,16 @@ func (q *Member) Tick(now Moment) time.Duration {
 
 // yield makes room where members have split over an address: the one that is not the first among those that wait gives
 // its grants back for a while.
-func (q *Member) yield(now Moment, address netip.Addr, w *want) {
-	if now < w.since+retryAfter {
+func (q *Member) yield(now Instant, address netip.Addr, r *request) {
+	if now < r.since+retryAfter {
 		q.settle(now, address)
 		return
 	}
-	w.since = now
+	r.since = now
 	if q.Owner(now, address) == "" {
 		for name, p := range q.peers {
-			if _, wants := p.wants[address]; wants && q.Alive(now, name) && name < q.self {
-				q.Drop(now, address) // the next election wants it again, if this member is still to have it
+			if _, waits := p.requests[address]; waits && q.Alive(now, name) && name < q.self {
+				q.Drop(now, address) // Reconcile requests it again, if this member is still elected
 				return
 			}
 		}

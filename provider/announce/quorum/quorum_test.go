@@ -36,7 +36,7 @@ type simulated struct {
 	quorum *Member
 	next   time.Duration // true time of its next turn
 	claims []Claim       // that it saw in its last one
-	look   Moment        // when it looks at all addresses again
+	look   Instant       // when it looks at all addresses again
 	looks  int           // how often it has
 	frozen time.Duration // until then it does nothing
 	off    bool
@@ -51,7 +51,7 @@ type flight struct {
 	data []byte
 }
 
-func (w *world) clock(m *simulated) Moment {
+func (w *world) clock(m *simulated) Instant {
 	return m.offset + time.Duration(float64(w.now)*m.rate)
 }
 
@@ -133,11 +133,11 @@ func (w *world) turn(i int, m *simulated) {
 	now, claims := w.clock(m), w.seen(m)
 	changed := !reflect.DeepEqual(claims, m.claims)
 	if m.claims = claims; m.quorum.Changed(now) || changed || now >= m.look {
-		m.quorum.Pursue(now, claims)
+		m.quorum.Reconcile(now, claims)
 		m.look, m.looks = now+m.quorum.Tick(now), m.looks+1
 	}
 	w.send(i, m)
-	m.next = w.now + min(m.look-now, m.quorum.Rhythm(now))
+	m.next = w.now + min(m.look-now, m.quorum.UntilHeartbeat(now))
 }
 
 func (w *world) send(i int, m *simulated) {

@@ -3,7 +3,7 @@ package quorum
 import "net/netip"
 
 // Receive takes a datagram whose signature is right.
-func (q *Member) Receive(now Moment, d *Datagram) {
+func (q *Member) Receive(now Instant, d *Datagram) {
 	if d.To != q.self || d.From == q.self {
 		return
 	}
@@ -25,12 +25,12 @@ func (q *Member) Receive(now Moment, d *Datagram) {
 	p.stamp, p.heard, p.draining = d.Stamp.Stamp, now, d.Draining
 	q.learn(now, p, d)
 	q.apply(now, p, d)
-	q.stirred = q.stirred || len(d.Operations) > 0
+	q.dirty = q.dirty || len(d.Operations) > 0
 }
 
-// answer has a peer told what it is to echo. What it said may be old, and repeated by somebody; or one of the two has
-// rested. Each answer may be late for its part, so that there are no more than heartbeats.
-func (q *Member) answer(now Moment, p *peer, s stamp) {
+// answer sends a peer the stamp that it is to echo. Its datagram may be an old one that was replayed; or one of the two was
+// idle. Each answer may be late in its turn, so that there are no more of them than heartbeats.
+func (q *Member) answer(now Instant, p *peer, s stamp) {
 	fresh := s == p.greeting && now >= p.answered+HeartbeatInterval
 	if fresh {
 		p.answered = now
@@ -40,7 +40,7 @@ func (q *Member) answer(now Moment, p *peer, s stamp) {
 
 // greet remembers what is to be echoed, and the newest version that this incarnation has used. A machine's clock may have
 // been set back between two starts.
-func (p *peer) greet(now Moment, d *Datagram) {
+func (p *peer) greet(now Instant, d *Datagram) {
 	s := d.Stamp
 	switch {
 	case s.Incarnation == p.greeting.Incarnation:
@@ -59,26 +59,26 @@ func (p *peer) greet(now Moment, d *Datagram) {
 // begin starts the session with a new incarnation. What the former one granted is void; what was granted to it stays
 // until it would have ended.
 func (q *Member) begin(p *peer, s stamp) {
-	for _, seat := range q.seats {
-		if seat.owner == p.name && !seat.orphan {
-			seat.orphan, seat.until = true, p.heard+grantFor
+	for _, g := range q.grants {
+		if g.owner == p.name && !g.orphan {
+			g.orphan, g.until = true, p.heard+grantFor
 		}
 	}
 	p.incarnation, p.greeting = s.Incarnation, s
 	p.acknowledged, p.bound, p.list = 0, nil, nil
-	p.wants, p.applied = map[netip.Addr]peerWant{}, 0
+	p.requests, p.applied = map[netip.Addr]peerRequest{}, 0
 	p.out, p.first, p.told, p.revoked = nil, 1, 0, 0
-	for address, w := range q.wants {
-		delete(w.granted, p.name)
+	for address, r := range q.requests {
+		delete(r.granted, p.name)
 		q.ask(p, address)
-		if w.owns {
+		if r.owns {
 			p.push(operation{kind: opOwn, address: address})
 		}
 	}
 }
 
 // learn takes what a datagram says of lists of members.
-func (q *Member) learn(now Moment, p *peer, d *Datagram) {
+func (q *Member) learn(now Instant, p *peer, d *Datagram) {
 	before := p.newest()
 	p.list, p.lacking = d.Lists, d.Lacks
 	if d.Version < versionParts && len(d.List) > 0 {
@@ -96,7 +96,7 @@ func (q *Member) learn(now Moment, p *peer, d *Datagram) {
 }
 
 // apply takes a datagram's operations, and what it acknowledges.
-func (q *Member) apply(now Moment, p *peer, d *Datagram) {
+func (q *Member) apply(now Instant, p *peer, d *Datagram) {
 	before := p.applied
 	for p.first <= d.Applied && len(p.out) > 0 {
 		p.out, p.first = p.out[1:], p.first+1
@@ -112,35 +112,35 @@ func (q *Member) apply(now Moment, p *peer, d *Datagram) {
 	if p.applied < d.Revoked || q.memberships.lacks(d.Lists) != 0 {
 		return // something that it said before is missing: it has taken a grant back
 	}
-	if sent := Moment(d.Acknowledged); sent > p.acknowledged {
+	if sent := Instant(d.Acknowledged); sent > p.acknowledged {
 		p.acknowledged, p.bound = sent, d.Lists
 	}
 }
 
-func (q *Member) operate(now Moment, p *peer, op operation) {
-	w := q.wants[op.address]
-	mine := w != nil && w.numbers[p.name] == op.number
+func (q *Member) operate(now Instant, p *peer, op operation) {
+	r := q.requests[op.address]
+	mine := r != nil && r.numbers[p.name] == op.number
 	switch op.kind {
-	case opWant:
+	case opRequest:
 		q.order++
-		p.wants[op.address] = peerWant{number: p.applied, order: q.order}
+		p.requests[op.address] = peerRequest{number: p.applied, order: q.order}
 	case opDrop:
-		delete(p.wants, op.address)
-		if s := q.seats[op.address]; s != nil && s.owner == p.name {
-			delete(q.seats, op.address)
+		delete(p.requests, op.address)
+		if g := q.grants[op.address]; g != nil && g.owner == p.name {
+			delete(q.grants, op.address)
 		}
 	case opOwn:
-		if wanted, wants := p.wants[op.address]; wants {
-			wanted.owns = true
-			p.wants[op.address] = wanted
+		if r, waits := p.requests[op.address]; waits {
+			r.owns = true
+			p.requests[op.address] = r
 		}
 	case opGrant:
 		if mine {
-			w.granted[p.name] = true
+			r.granted[p.name] = true
 		}
 	case opRevoke:
 		if mine {
-			delete(w.granted, p.name)
+			delete(r.granted, p.name)
 		}
 	}
 	q.settle(now, op.address)

@@ -1,0 +1,151 @@
+package agent
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/announce"
+)
+
+// proxyOf answers with a status as kube-proxy does for a Service, and counts how often it was asked.
+type proxyOf struct {
+	at            netip.AddrPort
+	status, asked atomic.Int32
+}
+
+func newProxyOf(t *testing.T) *proxyOf {
+	t.Helper()
+	leaks := goleak.IgnoreCurrent()
+	p := &proxyOf{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		p.asked.Add(1)
+		w.WriteHeader(int(p.status.Load()))
+	}))
+	t.Cleanup(func() { server.Close(); goleak.VerifyNone(t, leaks) })
+	p.at = netip.MustParseAddrPort(server.Listener.Addr().String())
+	return p
+}
+
+// marker is the proxyReadiness of Node b.
+type marker struct {
+	*proxyReadiness
+	services cache.Store
+	poked    chan struct{}
+}
+
+func newMarker(t *testing.T, port uint16) *marker {
+	t.Helper()
+	a := &marker{services: cache.NewStore(cache.MetaNamespaceKeyFunc), poked: make(chan struct{}, 1)}
+	a.proxyReadiness = newProxyReadiness(func() { a.poked <- struct{}{} })
+	if err := a.services.Add(localService(int32(port))); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// early marks claims, and says whether the first is early.
+func (a *marker) early(ctx context.Context, claims ...announce.Claim) bool {
+	loopback := netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	v := &announce.View{Node: "b", Addresses: map[string]netip.Addr{"b": loopback}, Claims: claims}
+	a.mark(ctx, v, a.services)
+	return len(claims) > 0 && claims[0].Early
+}
+
+// An address is early on a Node as long as its kube-proxy has not answered, or answers that it has no endpoints.
+func TestProxyReadiness(t *testing.T) {
+	p := newProxyOf(t)
+	_, silent, _ := strings.Cut(freePort(t), ":")
+	nobody, err := strconv.ParseUint(silent, 10, 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name   string
+		status int32
+		port   uint16
+		claim  announce.Claim
+		asks   bool
+		early  bool // after the answer
+	}{
+		{name: "it has none", status: 503, port: p.at.Port(), claim: moving("a"), asks: true, early: true},
+		{name: "it has some", status: 200, port: p.at.Port(), claim: moving("a"), asks: true},
+		{name: "it knows nothing of the Service", status: 404, port: p.at.Port(), claim: moving("a"), asks: true},
+		{name: "nobody answers", port: uint16(nobody), claim: moving("a"), asks: true},
+		{name: "without such a port", claim: moving("a")},
+		{name: "no endpoint ends", status: 503, port: p.at.Port(), claim: moving()},
+		{name: "the Node's own endpoints end", status: 503, port: p.at.Port(), claim: moving("b")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p.status.Store(tt.status)
+			a := newMarker(t, tt.port)
+			if got := a.early(t.Context(), tt.claim); got != tt.asks {
+				t.Errorf("early before there is an answer: %t, want %t", got, tt.asks)
+			}
+			if tt.asks && !tt.early {
+				<-a.poked
+			} else {
+				time.Sleep(5 * proxyPollInterval)
+			}
+			if got := a.early(t.Context(), tt.claim); got != tt.early {
+				t.Errorf("early: %t, want %t", got, tt.early)
+			}
+		})
+	}
+}
+
+// kube-proxy is asked until it has endpoints, once more when the address moves again, and else not.
+func TestProxyReadiness_AsksAgain(t *testing.T) {
+	p := newProxyOf(t)
+	p.status.Store(503)
+	a := newMarker(t, p.at.Port())
+	a.early(t.Context(), moving("a"))
+	time.Sleep(5 * proxyPollInterval)
+	p.status.Store(200)
+	<-a.poked
+	if a.early(t.Context(), moving("a")) {
+		t.Error("early, and kube-proxy has endpoints")
+	}
+	p.status.Store(503)
+	a.early(t.Context()) // the address has moved
+	if !a.early(t.Context(), moving("a")) {
+		t.Error("an answer of the last time was taken for one of this time")
+	}
+	a.early(t.Context())
+	time.Sleep(5 * proxyPollInterval)
+	before := p.asked.Load()
+	time.Sleep(5 * proxyPollInterval)
+	if p.asked.Load() != before {
+		t.Error("it goes on asking for nothing")
+	}
+}
+
+func localService(port int32) *corev1.Service {
+	const local = corev1.ServiceExternalTrafficPolicyLocal
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
+		Spec:       corev1.ServiceSpec{ExternalTrafficPolicy: local, HealthCheckNodePort: port},
+	}
+}
+
+// moving is a claim of Nodes a and b.
+func moving(ending ...string) announce.Claim {
+	return announce.Claim{
+		Address: netip.MustParseAddr("192.0.2.50"), Level: v1alpha1.LevelL2,
+		Candidates: []string{"a", "b"}, Ending: ending,
+		Services: []types.NamespacedName{{Namespace: "shop", Name: "web"}},
+	}
+}

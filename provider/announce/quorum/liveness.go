@@ -1,0 +1,41 @@
+package quorum
+
+import "time"
+
+// lookAgain is the longest time between two looks at all addresses.
+const lookAgain = time.Second
+
+// liveness is what time and heartbeats change of a peer's state. Operations set dirty themselves.
+type liveness struct {
+	alive, granting, draining bool
+	incarnation, lists        uint64
+}
+
+// Changed says whether a look at all addresses, which is Reconcile and Tick, may find something else than the last one did.
+// Hundreds of them ten times a second would cost more than all else that an agent does. It is to be asked at least as
+// often as heartbeats are sent, and remembers what it has answered.
+func (q *Member) Changed(now Instant) bool {
+	changed := q.dirty || len(q.memberships.list) > 1 || q.isWaking(now)
+	q.dirty = q.isWaking(now) // once more behind it
+	for _, p := range q.peers {
+		before := p.liveness
+		p.liveness = liveness{
+			alive: q.Alive(now, p.name), granting: p.granting(now), draining: p.draining,
+			incarnation: p.incarnation, lists: p.lists(),
+		}
+		changed = changed || p.liveness != before
+	}
+	return changed
+}
+
+// granting says whether grants of the peer count: it has heard this member lately.
+func (p *peer) granting(now Instant) bool { return p.acknowledged > 0 && now < p.acknowledged+ownFor }
+
+// lists tells the lists of members that bind the peer, now and for what it has acknowledged.
+func (p *peer) lists() uint64 {
+	sum := uint64(len(p.list))
+	for _, id := range append(p.list[:len(p.list):len(p.list)], p.bound...) {
+		sum = sum*31 + uint64(id)
+	}
+	return sum
+}

@@ -1,0 +1,123 @@
+package allocator
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// Claim is what an IPAddress object says: that Services have an address, or had it.
+type Claim struct {
+	Address netip.Addr
+	Pool    string
+	Level   v1alpha1.Level
+	// Parent is who the object was made for, and cannot change. It may not be among the owners any more.
+	Parent types.NamespacedName
+	// Owners are those who have the address, or had it until released.
+	Owners   []types.NamespacedName
+	Probed   time.Time
+	Released time.Time
+	// Object is nil for a claim that is not written yet.
+	Object *networkingv1.IPAddress
+}
+
+// ParseClaim returns false for what is none of ours.
+func ParseClaim(object *networkingv1.IPAddress) (*Claim, bool) {
+	address, err := netip.ParseAddr(object.Name)
+	parent := object.Spec.ParentRef
+	if err != nil || parent == nil || object.Labels[networkingv1.LabelManagedBy] != v1alpha1.ClaimManager {
+		return nil, false
+	}
+	said := object.Annotations
+	c := &Claim{
+		Address: address, Pool: said[v1alpha1.ClaimPoolAnnotation], Level: v1alpha1.Level(said[v1alpha1.ClaimLevelAnnotation]),
+		Parent: types.NamespacedName{Namespace: parent.Namespace, Name: parent.Name}, Object: object,
+		Probed: parseTime(said[v1alpha1.ClaimProbedAnnotation]), Released: parseTime(said[v1alpha1.ClaimReleasedAnnotation]),
+	}
+	if said[v1alpha1.ClaimParentLeftAnnotation] == "" {
+		c.Owners = append(c.Owners, c.Parent)
+	}
+	for text := range strings.SplitSeq(said[v1alpha1.ClaimSharersAnnotation], ",") {
+		if namespace, name, ok := strings.Cut(strings.TrimSpace(text), "/"); ok {
+			c.Owners = append(c.Owners, types.NamespacedName{Namespace: namespace, Name: name})
+		}
+	}
+	return c, true
+}
+
+// parseTime takes what cannot be read for long ago: somebody has written it.
+func parseTime(text string) time.Time {
+	if text == "" {
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Unix(0, 0)
+	}
+	return t
+}
+
+// Live says that somebody has the address.
+func (c *Claim) Live() bool { return c.Released.IsZero() && len(c.Owners) > 0 }
+
+// Has says whether the Service is among the owners.
+func (c *Claim) Has(owner types.NamespacedName) bool { return slices.Contains(c.Owners, owner) }
+
+// copied may be changed.
+func (c *Claim) copied() *Claim {
+	d := *c
+	d.Owners = slices.Clone(c.Owners)
+	return &d
+}
+
+// Render returns the object that says so: the one that is there with other annotations, or a new one.
+func (c *Claim) Render() *networkingv1.IPAddress {
+	object := &networkingv1.IPAddress{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:   c.Address.String(),
+			Labels: map[string]string{networkingv1.LabelManagedBy: v1alpha1.ClaimManager, networkingv1.LabelIPAddressFamily: string(FamilyName(c.Address.Is6()))},
+		},
+		Spec: networkingv1.IPAddressSpec{ParentRef: &networkingv1.ParentReference{
+			Resource: "services", Namespace: c.Parent.Namespace, Name: c.Parent.Name,
+		}},
+	}
+	if c.Object != nil {
+		object = c.Object.DeepCopy()
+	}
+	var sharers []string
+	for _, owner := range c.Owners {
+		if owner != c.Parent {
+			sharers = append(sharers, owner.String())
+		}
+	}
+	left := ""
+	if !c.Has(c.Parent) {
+		left = "true"
+	}
+	for key, value := range map[string]string{
+		v1alpha1.ClaimPoolAnnotation: c.Pool, v1alpha1.ClaimLevelAnnotation: string(c.Level),
+		v1alpha1.ClaimSharersAnnotation: strings.Join(sharers, ","), v1alpha1.ClaimParentLeftAnnotation: left,
+		v1alpha1.ClaimProbedAnnotation: formatTime(c.Probed), v1alpha1.ClaimReleasedAnnotation: formatTime(c.Released),
+	} {
+		if value == "" {
+			delete(object.Annotations, key)
+		} else {
+			metav1.SetMetaDataAnnotation(&object.ObjectMeta, key, value)
+		}
+	}
+	return object
+}
+
+func formatTime(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}

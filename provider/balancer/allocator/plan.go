@@ -1,0 +1,93 @@
+package allocator
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/provider/controlplane"
+)
+
+// Snapshot is all that an allocation depends on. Nothing in it is changed.
+type Snapshot struct {
+	Now        time.Time
+	Known      []*corev1.Service
+	Present    []*Claim
+	Pools      []*Pool
+	Peers      bool // there is a BGPPeer
+	Namespaces map[string]labels.Set
+	Conflicts  map[netip.Addr]bool // by objects of others
+	Lingering  map[netip.Addr]bool // published for Services that are no longer ours
+	Nodes      map[netip.Addr]bool // addresses of Nodes
+	Announced  map[netip.Addr]bool // by agents that live
+	Plane      controlplane.Addresses
+}
+
+// Plan is what claims should be.
+type Plan struct {
+	// Claims to write where they differ from their object, by address.
+	Claims map[netip.Addr]*Claim
+	// Drop are claims to delete.
+	Drop []*Claim
+	// Services are those that are ours.
+	Services map[types.NamespacedName]*Assignment
+	// Wake is when a quarantine ends, if any.
+	Wake time.Time
+}
+
+// Assignment is what a Service gets.
+type Assignment struct {
+	Service *corev1.Service
+	Request Request
+	// nodeIP: it has the addresses of Nodes, and no claims.
+	NodeIP bool
+	// By family; true is IPv6.
+	By map[bool]netip.Addr
+	// Reassigned says that it got another address, as it had asked.
+	Reassigned bool
+	// Moot says that it had asked so, and had none.
+	Moot bool
+	// Problem is what it does not get. It may have addresses all the same.
+	Problem *finding.Finding
+}
+
+// Addresses are in the order of the Service's families; none, where it wants all or none.
+func (as *Assignment) Addresses() []netip.Addr {
+	var list []netip.Addr
+	for _, ipv6 := range Families(as.Service) {
+		if address, ok := as.By[ipv6]; ok {
+			list = append(list, address)
+		} else if NeedsAll(as.Service) {
+			return nil
+		}
+	}
+	return list
+}
+
+// knowsAddress says whether the Service has an address that it was told of. A claim alone is that of a pass which was
+// cut short.
+func (as *Assignment) knowsAddress() bool {
+	told := slices.Concat(Earlier(as.Service, false), Earlier(as.Service, true))
+	return slices.ContainsFunc(told, func(address netip.Addr) bool { return as.By[address.Is6()] == address })
+}
+
+func (as *Assignment) fail(problem *finding.Finding) {
+	if as.Problem == nil {
+		as.Problem = problem
+	}
+}
+
+// Note adds the addresses that kube-proxy serves for a Service that is no longer ours. Their claims stay.
+func (s *Snapshot) Note(service *corev1.Service) {
+	if Served(service) {
+		return
+	}
+	for _, address := range Earlier(service, true) {
+		s.Lingering[address] = true
+	}
+}

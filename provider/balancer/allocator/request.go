@@ -1,0 +1,206 @@
+package allocator
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// Request is what a Service asks for.
+type Request struct {
+	addresses []netip.Addr
+	Pool      string
+	shareKey  string
+	reassign  bool
+	NodeIP    bool // LevelAnnotation
+}
+
+// AddressAnnotations are those that ask for addresses. Ours come first, then those of MetalLB, kube-vip and Cilium, so that
+// charts need no edits after a migration.
+func AddressAnnotations() []string {
+	return []string{
+		v1alpha1.AddressesAnnotation, "metallb.io/loadBalancerIPs", "metallb.universe.tf/loadBalancerIPs",
+		"kube-vip.io/loadbalancerIPs", "lbipam.cilium.io/ips", "io.cilium/lb-ipam-ips",
+	}
+}
+
+func poolAnnotations() []string {
+	return []string{v1alpha1.PoolAnnotation, "metallb.io/address-pool", "metallb.universe.tf/address-pool"}
+}
+
+func shareAnnotations() []string {
+	return []string{
+		v1alpha1.ShareKeyAnnotation, "metallb.io/allow-shared-ip", "metallb.universe.tf/allow-shared-ip",
+		"lbipam.cilium.io/sharing-key",
+	}
+}
+
+// requestOf reads what the Service asks for. An address that cannot be read, or of a family that the Service does not
+// have, is a finding.
+func requestOf(service *corev1.Service) (Request, *finding.Finding) {
+	first := func(keys []string) (string, string) {
+		for _, key := range keys {
+			if value := service.Annotations[key]; value != "" {
+				return key, value
+			}
+		}
+		return "", ""
+	}
+	r := Request{
+		reassign: service.Annotations[v1alpha1.ReassignAnnotation] == "true",
+		NodeIP:   service.Annotations[v1alpha1.LevelAnnotation] == string(v1alpha1.LevelNodeIP),
+	}
+	_, r.Pool = first(poolAnnotations())
+	_, r.shareKey = first(shareAnnotations())
+	from, text := first(AddressAnnotations())
+	if text == "" {
+		from, text = "spec.loadBalancerIP", service.Spec.LoadBalancerIP
+	}
+	families := map[bool]bool{}
+	for _, part := range strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == ' ' }) {
+		address, err := netip.ParseAddr(part)
+		if err != nil {
+			return r, finding.AddressOutsidePools.Errorf("%s: %w", from, err)
+		}
+		address = address.Unmap().WithZone("")
+		if !slices.Contains(Families(service), address.Is6()) {
+			return r, finding.NoSuchFamily.Errorf("%s: %s is not of the Service's ipFamilies %v", from, address,
+				service.Spec.IPFamilies)
+		}
+		if families[address.Is6()] {
+			return r, finding.NoSuchFamily.Errorf("%s: %q has two addresses of one family", from, text)
+		}
+		families[address.Is6()] = true
+		r.addresses = append(r.addresses, address)
+	}
+	return r, nil
+}
+
+// of returns the address of the family that is asked for.
+func (r Request) of(ipv6 bool) (netip.Addr, bool) {
+	i := slices.IndexFunc(r.addresses, func(a netip.Addr) bool { return a.Is6() == ipv6 })
+	if i < 0 {
+		return netip.Addr{}, false
+	}
+	return r.addresses[i], true
+}
+
+// Families are the families of the Service in its order; true is IPv6.
+func Families(service *corev1.Service) []bool {
+	var list []bool
+	for _, family := range service.Spec.IPFamilies {
+		list = append(list, family == corev1.IPv6Protocol)
+	}
+	if len(list) == 0 {
+		return []bool{false}
+	}
+	return list
+}
+
+// NeedsAll says that the Service wants all of its families or none.
+func NeedsAll(service *corev1.Service) bool {
+	policy := service.Spec.IPFamilyPolicy
+	return policy == nil || *policy != corev1.IPFamilyPolicyPreferDualStack
+}
+
+// FamilyName is for messages.
+func FamilyName(ipv6 bool) corev1.IPFamily {
+	if ipv6 {
+		return corev1.IPv6Protocol
+	}
+	return corev1.IPv4Protocol
+}
+
+// Served says whether the Service is ours: of type LoadBalancer, of our class or none, and not being deleted.
+func Served(service *corev1.Service) bool {
+	return service.Spec.Type == corev1.ServiceTypeLoadBalancer && service.DeletionTimestamp == nil &&
+		(service.Spec.LoadBalancerClass == nil || *service.Spec.LoadBalancerClass == v1alpha1.LoadBalancerClass)
+}
+
+// NameOf is the key of a Service.
+func NameOf(service *corev1.Service) types.NamespacedName {
+	return types.NamespacedName{Namespace: service.Namespace, Name: service.Name}
+}
+
+// Earlier are the addresses that the Service had, from its annotation and then from its status: requests only, since
+// tenants who write Services can write them.
+func Earlier(service *corev1.Service, fromStatus bool) []netip.Addr {
+	var texts []string
+	if fromStatus {
+		for _, ingress := range service.Status.LoadBalancer.Ingress {
+			texts = append(texts, ingress.IP)
+		}
+	} else {
+		texts = strings.Split(service.Annotations[v1alpha1.AllocatedAnnotation], ",")
+	}
+	var list []netip.Addr
+	for _, text := range texts {
+		if address, err := netip.ParseAddr(strings.TrimSpace(text)); err == nil {
+			list = append(list, address.Unmap().WithZone(""))
+		}
+	}
+	return list
+}
+
+// MayShare says why two Services cannot have one address.
+func MayShare(a, b *corev1.Service) error {
+	ra, _ := requestOf(a)
+	rb, _ := requestOf(b)
+	switch {
+	case a.Namespace != b.Namespace:
+		return fmt.Errorf("Service/%s is in another namespace", NameOf(b)) //nolint:staticcheck // a kind is a name
+	case ra.shareKey == "" || ra.shareKey != rb.shareKey:
+		return fmt.Errorf("Service/%s has not the same share key", NameOf(b)) //nolint:staticcheck // a kind is a name
+	}
+	for _, p := range a.Spec.Ports {
+		for _, q := range b.Spec.Ports {
+			if p.Port == q.Port && p.Protocol == q.Protocol {
+				return fmt.Errorf("Service/%s has port %d/%s, too", NameOf(b), p.Port, p.Protocol) //nolint:staticcheck // a kind is a name
+			}
+		}
+	}
+	local := corev1.ServiceExternalTrafficPolicyLocal
+	if (a.Spec.ExternalTrafficPolicy == local || b.Spec.ExternalTrafficPolicy == local) && !samePods(a, b) {
+		return fmt.Errorf("externalTrafficPolicy is Local, and Service/%s has other pods", NameOf(b))
+	}
+	return nil
+}
+
+func samePods(a, b *corev1.Service) bool {
+	if len(a.Spec.Selector) == 0 || len(a.Spec.Selector) != len(b.Spec.Selector) {
+		return false
+	}
+	for key, value := range a.Spec.Selector {
+		if b.Spec.Selector[key] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// The reasons of the condition when it is True.
+const (
+	AnnouncedReason = "Announced"
+	NodeIPReason    = "NodeIP"
+	OutOfPoolReason = "OutOfPool"
+)
+
+// Condition is the one of ours; nil: nothing was said of the Service.
+func Condition(service *corev1.Service) *metav1.Condition {
+	return meta.FindStatusCondition(service.Status.Conditions, v1alpha1.LoadBalancerReady)
+}
+
+// saidToBeClaimed tells whether the last that we have said of a Service is that it has claimed addresses.
+func saidToBeClaimed(service *corev1.Service) bool {
+	c := Condition(service)
+	return c != nil && c.Status == metav1.ConditionTrue && slices.Contains([]string{AnnouncedReason, OutOfPoolReason}, c.Reason)
+}

@@ -1,0 +1,254 @@
+package allocator
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+)
+
+// restoreReserved gives a Service back the addresses that are reserved for it.
+func (a *allocation) restoreReserved(as *Assignment, ipv6 bool) {
+	if as.Request.reassign {
+		return
+	}
+	a.adopt(as, ipv6, a.reserved[NameOf(as.Service)], a.take)
+}
+
+func (a *allocation) adoptAnnotation(as *Assignment, ipv6 bool) {
+	a.adopt(as, ipv6, Earlier(as.Service, false), a.take)
+}
+
+func (a *allocation) adoptStatus(as *Assignment, ipv6 bool) {
+	a.adopt(as, ipv6, Earlier(as.Service, true), a.take)
+}
+
+// restore claims again what a Service has by its annotation and its status, where the claim was lost, whatever pools give
+// by now. Tenants write annotations, and no status; there the addresses of Nodes are, too, and those from another
+// implementation, so that what is in no pool has to be what our condition speaks of.
+func (a *allocation) restore(as *Assignment, ipv6 bool) {
+	allocated := Earlier(as.Service, false)
+	published := slices.DeleteFunc(Earlier(as.Service, true), func(address netip.Addr) bool {
+		return !slices.Contains(allocated, address) || a.Nodes[address] ||
+			PoolOf(a.Pools, address) == nil && !saidToBeClaimed(as.Service)
+	})
+	a.adopt(as, ipv6, published, a.join)
+}
+
+// adopt takes the first of some addresses that the Service may have, unless it asks for another one.
+func (a *allocation) adopt(as *Assignment, ipv6 bool, addresses []netip.Addr,
+	take func(*Assignment, netip.Addr) *finding.Finding,
+) {
+	wanted, asks := as.Request.of(ipv6)
+	for _, address := range addresses {
+		_, has := as.By[ipv6]
+		if has || address.Is6() != ipv6 || asks && wanted != address {
+			continue
+		}
+		_ = take(as, address) // what it cannot have any more it has lost; choose says what it gets
+	}
+}
+
+// giveRequested gives a Service the address that it requests. What it has stays, until it has that.
+func (a *allocation) giveRequested(as *Assignment, ipv6 bool) {
+	wanted, asks := as.Request.of(ipv6)
+	if !asks || as.By[ipv6] == wanted {
+		return
+	}
+	a.move(as, ipv6, func() *finding.Finding { return a.take(as, wanted) })
+}
+
+// move lets a Service take another address for the one that it may have.
+func (a *allocation) move(as *Assignment, ipv6 bool, take func() *finding.Finding) bool {
+	old, had := as.By[ipv6]
+	if problem := take(); problem != nil {
+		as.fail(problem)
+		return false
+	}
+	taken := as.By[ipv6]
+	if had && old != taken {
+		a.leave(a.Claims[old], NameOf(as.Service))
+	}
+	return true
+}
+
+// share gives a Service with a share key the address of an older one that has the same, where there is one.
+func (a *allocation) share(as *Assignment, ipv6 bool) bool {
+	if as.Request.shareKey == "" || as.Problem != nil {
+		return false
+	}
+	for _, other := range a.order {
+		address, has := other.By[ipv6]
+		if has && MayShare(as.Service, other.Service) == nil && a.take(as, address) == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// choose gives a Service any address, where it has none, or shall have another one.
+func (a *allocation) choose(as *Assignment, ipv6 bool) {
+	current, has := as.By[ipv6]
+	_, asks := as.Request.of(ipv6)
+	switch {
+	case asks, len(as.Request.addresses) == 0 && as.Problem != nil && !has && as.Problem.ID != finding.SharingConflict:
+		return // what it asks for is wrong
+	case has && as.Request.reassign:
+		as.Reassigned = a.move(as, ipv6, func() *finding.Finding { return a.takeAny(as, ipv6) }) || as.Reassigned
+	case has && as.Request.Pool != "" && as.Request.Pool != a.Claims[current].Pool && !a.poolHas(as.Request.Pool, current):
+		a.move(as, ipv6, func() *finding.Finding { return a.takeAny(as, ipv6) })
+	case !has && a.share(as, ipv6):
+	case !has:
+		problem := a.takeAny(as, ipv6)
+		if problem != nil && (NeedsAll(as.Service) || len(as.By) == 0 && ipv6 == lastFamily(as.Service)) {
+			as.fail(problem)
+		}
+	}
+}
+
+// lastFamily is the one after which a Service with PreferDualStack has no hope left.
+func lastFamily(service *corev1.Service) bool {
+	families := Families(service)
+	return families[len(families)-1]
+}
+
+func (a *allocation) poolHas(name string, address netip.Addr) bool {
+	return slices.ContainsFunc(a.Pools, func(p *Pool) bool { return p.Name == name && p.Set.Contains(address) })
+}
+
+// takeAny takes a free address of the first pool that has one.
+func (a *allocation) takeAny(as *Assignment, ipv6 bool) *finding.Finding {
+	pools, problem := a.poolsFor(as, ipv6)
+	if problem != nil {
+		return problem
+	}
+	free := func(address netip.Addr) bool { return a.Claims[address] == nil && !a.Conflicts[address] }
+	for _, p := range pools {
+		if address, ok := firstFree(p.Free.Ranges(), ipv6, NameOf(as.Service).String(), free); ok {
+			a.claim(as, address, p)
+			return nil
+		}
+	}
+	var names []string
+	for _, p := range pools {
+		names = append(names, p.Name)
+	}
+	return finding.PoolExhausted.Errorf("no %s address is left in AddressPools %v", FamilyName(ipv6), names)
+}
+
+// poolsFor are those that serve the Service, in their order.
+func (a *allocation) poolsFor(as *Assignment, ipv6 bool) ([]*Pool, *finding.Finding) {
+	var pools []*Pool
+	named, broken, serve := false, (*Pool)(nil), false
+	for _, p := range a.Pools {
+		if p.Name == as.Request.Pool {
+			named = true
+		}
+		if as.Request.Pool != "" && p.Name != as.Request.Pool || as.Request.Pool == "" && !ptr.Deref(p.Spec.AutoAssign, true) ||
+			!p.serves(as.Service, a.Namespaces) {
+			continue
+		}
+		if !p.gives() {
+			broken = p
+			continue
+		}
+		serve = true
+		if p.has(ipv6) {
+			pools = append(pools, p)
+		}
+	}
+	switch {
+	case as.Request.Pool != "" && !named:
+		return nil, finding.PoolNotFound.Errorf("there is no AddressPool/%s", as.Request.Pool)
+	case len(pools) > 0:
+		return pools, nil
+	case serve:
+		return nil, finding.NoSuchFamily.Errorf("no AddressPool that serves the Service has %s addresses", FamilyName(ipv6))
+	case broken != nil && broken.Problem != nil:
+		return nil, finding.PoolNotReady.Errorf("AddressPool/%s gives nothing: %w", broken.Name, broken.Problem)
+	case broken != nil:
+		return nil, finding.NoPoolServes.Errorf("AddressPool/%s is disabled", broken.Name)
+	}
+	return nil, finding.NoPoolServes.Errorf("none of %d AddressPools serves the Service", len(a.Pools))
+}
+
+// take gives a certain address to a Service, or says why not.
+func (a *allocation) take(as *Assignment, address netip.Addr) *finding.Finding {
+	p := PoolOf(a.Pools, address)
+	switch {
+	case a.Plane.Has(address):
+		return finding.AddressInUse.Errorf("%s is the control plane's address", address)
+	case p == nil:
+		return finding.AddressOutsidePools.Errorf("%s is in no AddressPool", address)
+	case as.Request.Pool != "" && p.Name != as.Request.Pool:
+		return finding.AddressOutsidePools.Errorf("%s is in AddressPool/%s, not in %s", address, p.Name, as.Request.Pool)
+	case p.Problem != nil:
+		return finding.PoolNotReady.Errorf("AddressPool/%s, which has %s, gives nothing: %w", p.Name, address, p.Problem)
+	case !p.serves(as.Service, a.Namespaces):
+		return finding.NoPoolServes.Errorf("AddressPool/%s, which has %s, does not serve the Service", p.Name, address)
+	case a.Claims[address] == nil && !p.gives():
+		return finding.NoPoolServes.Errorf("AddressPool/%s, which has %s, is disabled", p.Name, address)
+	}
+	if a.Claims[address] == nil && !p.Free.Contains(address) {
+		return finding.AddressInUse.Errorf("%s", p.owner(address))
+	}
+	return a.join(as, address)
+}
+
+// join gives a certain address to a Service, whatever pools there are, or says whose it is.
+func (a *allocation) join(as *Assignment, address netip.Addr) *finding.Finding {
+	p, c, name := PoolOf(a.Pools, address), a.Claims[address], NameOf(as.Service)
+	switch {
+	case a.Plane.Has(address):
+		return finding.AddressInUse.Errorf("%s is the control plane's address", address)
+	case a.Conflicts[address]:
+		return finding.AddressInUse.Errorf("%s is claimed by an IPAddress that is not ours", address)
+	case c == nil:
+		a.claim(as, address, p)
+		return nil
+	case !c.Live() && !c.Has(name):
+		return finding.AddressInUse.Errorf("%s is kept for Service/%s until %s", address, c.Parent,
+			formatTime(c.Released.Add(p.reuseAfter())))
+	case !c.Live():
+		c.Owners, c.Released = []types.NamespacedName{name}, time.Time{}
+	default:
+		for _, owner := range c.Owners {
+			if problem := a.shareWith(as, owner, address); problem != nil {
+				return problem
+			}
+		}
+		c.Owners = append(c.Owners, name)
+	}
+	as.By[address.Is6()] = address
+	return nil
+}
+
+func (a *allocation) shareWith(as *Assignment, owner types.NamespacedName, address netip.Addr) *finding.Finding {
+	other := a.Services[owner]
+	err := MayShare(as.Service, other.Service)
+	switch {
+	case err == nil:
+		return nil
+	case as.Request.shareKey != "" && as.Request.shareKey == other.Request.shareKey:
+		return finding.SharingConflict.Errorf("share %s: %w", address, err)
+	}
+	return finding.AddressInUse.Errorf("%s belongs to Service/%s", address, owner)
+}
+
+// claim makes a new one, of the pool that the Service names, or else of p, which may be nil.
+func (a *allocation) claim(as *Assignment, address netip.Addr, p *Pool) {
+	name := NameOf(as.Service)
+	c := &Claim{
+		Address: address, Pool: as.Request.Pool, Level: p.level("", a.Peers), Parent: name, Owners: []types.NamespacedName{name},
+	}
+	if p != nil && c.Pool == "" {
+		c.Pool = p.Name
+	}
+	a.Claims[address] = c
+	as.By[address.Is6()] = address
+}

@@ -1,0 +1,43 @@
+package evaluation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// serviceAnnotations are all of ours that a Service may have.
+func serviceAnnotations() []string {
+	return []string{
+		v1alpha1.AllocatedAnnotation, v1alpha1.PoolAnnotation, v1alpha1.AddressesAnnotation,
+		v1alpha1.ShareKeyAnnotation, v1alpha1.LevelAnnotation, v1alpha1.ReassignAnnotation, v1alpha1.PortsAnnotation,
+	}
+}
+
+// mistyped names an annotation with our prefix that nobody reads, and the one that was probably meant; empty: there is
+// none. One is enough: whoever writes Services can write thousands, and a condition has an end.
+func mistyped(service *corev1.Service) string {
+	const prefix = v1alpha1.GroupName + "/"
+	known := serviceAnnotations()
+	for _, key := range slices.Sorted(maps.Keys(service.Annotations)) {
+		if !strings.HasPrefix(key, prefix) || slices.Contains(known, key) {
+			continue
+		}
+		var names []string
+		for _, k := range known {
+			names = append(names, strings.TrimPrefix(k, prefix))
+		}
+		text := fmt.Sprintf("annotation %s is unknown", key)
+		if name := finding.Nearest(strings.TrimPrefix(key, prefix), names); name != "" {
+			text += ": did you mean " + prefix + name + "?"
+		}
+		return text
+	}
+	return ""
+}

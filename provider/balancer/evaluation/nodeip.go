@@ -1,0 +1,180 @@
+package evaluation
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/nodestatus"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/controlplane"
+)
+
+// Machines are what level NodeIP depends on.
+type Machines struct {
+	nodes  []*corev1.Node
+	agents []*v1alpha1.NodeAgent // that have said lately what listens
+	// Addresses are those of all Nodes.
+	Addresses map[netip.Addr]bool
+	// listening are the ports on which programs of the machines listen, by Node.
+	listening map[string]map[port]bool
+	// Namespaces have the labels of Namespaces.
+	Namespaces map[string]labels.Set
+	Proxy      Proxy
+	Plane      controlplane.Addresses
+	Routers    allocator.Routers
+	// local are the Nodes with an endpoint, for Services with externalTrafficPolicy Local.
+	local map[types.NamespacedName]map[string]bool
+}
+
+// NewMachines knows the Nodes and, of their agents and EndpointSlices, which ports listen and where endpoints are.
+func NewMachines(hosts []*allocator.Host, agents []*v1alpha1.NodeAgent, slices []*discoveryv1.EndpointSlice) *Machines {
+	m := &Machines{agents: agents, local: localNodes(slices), Addresses: map[netip.Addr]bool{}, listening: listeningOf(agents)}
+	for _, h := range hosts {
+		m.nodes = append(m.nodes, h.Node)
+		for _, a := range h.Addresses {
+			m.Addresses[a.Addr] = true
+		}
+	}
+	return m
+}
+
+// nodeAddresses returns the addresses of the Nodes that take traffic for the Service, and a remark where the exclude
+// label was ignored, since no Node would be left. Where externalTrafficPolicy Local leaves none, it returns those of all
+// Nodes together with the problem: a pod may wait for the address of its Service.
+func (m *Machines) nodeAddresses(service *corev1.Service) (list []netip.Addr, remark string, problem *finding.Finding) {
+	vacant := func(node *corev1.Node) bool { _, is := m.occupied(service, node); return !is }
+	eligible, remark := m.eligible(func(node *corev1.Node) bool { return m.serves(service, node) && vacant(node) })
+	if len(eligible) == 0 && isLocal(service) {
+		problem = m.noneEligible(service, allocator.Families(service)[0], 0)
+		eligible, remark = m.eligible(vacant)
+	}
+	for _, ipv6 := range allocator.Families(service) {
+		var family []netip.Addr
+		for _, node := range eligible {
+			family = append(family, addressesOf(node, ipv6)...)
+		}
+		if len(family) == 0 && allocator.NeedsAll(service) {
+			return nil, "", m.noneEligible(service, ipv6, len(eligible))
+		}
+		slices.SortFunc(family, netip.Addr.Compare)
+		list = append(list, slices.Compact(family)...)
+	}
+	if len(list) == 0 {
+		return nil, "", m.noneEligible(service, allocator.Families(service)[0], len(eligible))
+	}
+	return list, remark, problem
+}
+
+// eligible are the Nodes that take traffic from outside, as far as may allows.
+func (m *Machines) eligible(may func(*corev1.Node) bool) (nodes []*corev1.Node, remark string) {
+	var excluded []*corev1.Node
+	for _, node := range m.nodes {
+		switch {
+		case !Carries(node), !may(node):
+		case metav1.HasLabel(node.ObjectMeta, v1alpha1.ExcludeLabel):
+			excluded = append(excluded, node)
+		default:
+			nodes = append(nodes, node)
+		}
+	}
+	if len(nodes) == 0 && len(excluded) > 0 {
+		return excluded, "; all Nodes have label " + v1alpha1.ExcludeLabel + ", which is ignored therefore"
+	}
+	return nodes, ""
+}
+
+func isLocal(service *corev1.Service) bool {
+	return service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+}
+
+// serves says whether packets that reach the Node reach an endpoint of the Service.
+func (m *Machines) serves(service *corev1.Service, node *corev1.Node) bool {
+	return !isLocal(service) || m.local[allocator.NameOf(service)][node.Name]
+}
+
+// unserved says that no Node has an endpoint which externalTrafficPolicy Local asks for.
+func (m *Machines) unserved(service *corev1.Service) bool {
+	return isLocal(service) && len(m.local[allocator.NameOf(service)]) == 0
+}
+
+func (m *Machines) noneEligible(service *corev1.Service, ipv6 bool, eligible int) *finding.Finding {
+	switch {
+	case eligible > 0:
+		return finding.NoEligibleNode.Errorf("none of %d Nodes has an %s address", eligible, allocator.FamilyName(ipv6))
+	case m.unserved(service):
+		return finding.NoReadyEndpoint.Errorf("no ready endpoint; externalTrafficPolicy is Local")
+	case isLocal(service):
+		return finding.NoEligibleNode.Errorf("none of %d Nodes is ready and has an endpoint, which externalTrafficPolicy "+
+			"Local asks for", len(m.nodes))
+	}
+	return finding.NoEligibleNode.Errorf("none of %d Nodes is ready", len(m.nodes))
+}
+
+// Carries says whether a Node takes traffic from outside: it is ready, initialized, and not about to go.
+func Carries(node *corev1.Node) bool {
+	if node.DeletionTimestamp != nil {
+		return false
+	}
+	for _, taint := range node.Spec.Taints {
+		switch taint.Key {
+		case v1alpha1.AutoscalerTaint, corev1.TaintNodeOutOfService, v1alpha1.ShutdownTaint,
+			v1alpha1.UninitializedTaint:
+			return false
+		}
+	}
+	return nodestatus.IsReady(node)
+}
+
+// addressesOf are a Node's external addresses of the family, or else its internal ones.
+func addressesOf(node *corev1.Node, ipv6 bool) []netip.Addr {
+	for _, kind := range []corev1.NodeAddressType{corev1.NodeExternalIP, corev1.NodeInternalIP} {
+		var list []netip.Addr
+		for _, a := range node.Status.Addresses {
+			address, err := netip.ParseAddr(a.Address)
+			if err == nil && a.Type == kind && address.Is6() == ipv6 && !address.IsLoopback() && !address.IsLinkLocalUnicast() {
+				list = append(list, address)
+			}
+		}
+		if len(list) > 0 {
+			return list
+		}
+	}
+	return nil
+}
+
+// localNodes are the Nodes with an endpoint that kube-proxy sends packets to: ready, or terminating and still serving.
+func localNodes(slices []*discoveryv1.EndpointSlice) map[types.NamespacedName]map[string]bool {
+	local := map[types.NamespacedName]map[string]bool{}
+	for _, slice := range slices {
+		name := types.NamespacedName{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}
+		for _, endpoint := range slice.Endpoints {
+			c := endpoint.Conditions
+			if endpoint.NodeName == nil || !ptr.Deref(c.Ready, true) && (!ptr.Deref(c.Serving, true) || !ptr.Deref(c.Terminating, false)) {
+				continue
+			}
+			if local[name] == nil {
+				local[name] = map[string]bool{}
+			}
+			local[name][*endpoint.NodeName] = true
+		}
+	}
+	return local
+}
+
+// have says whether the address is a Node's.
+func (m *Machines) have(address netip.Addr) bool { return m.Addresses[address] }
+
+// describe is for the condition of a Service at level NodeIP.
+func describe(list []netip.Addr, remark string) string {
+	return fmt.Sprintf("level NodeIP: %d addresses of Nodes%s", len(list), remark)
+}

@@ -1,0 +1,91 @@
+package evaluation
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/objects"
+)
+
+// listeningTime is how long ports stay taken on which an agent has said that something listens, since its last report was
+// seen here: a machine that is off for a night frees none, nor does a manager that begins.
+const listeningTime = 12 * time.Hour
+
+// Reports are what the agents say, by address.
+type Reports struct {
+	Announced map[netip.Addr]bool
+	conflicts map[netip.Addr]string
+	Agents    []*v1alpha1.NodeAgent // that live
+	Lately    []*v1alpha1.NodeAgent // that have lived within listeningTime
+	silent    []string              // Nodes of all others
+}
+
+// ReadReports leaves out what agents have said that are silent since, and notes when each has reported. Where one agent
+// announces an address and another one reports that a stranger answers for it, that of the Node with the lower rank is believed:
+// else one agent could have an address published that is a stranger's.
+func ReadReports(agents []*v1alpha1.NodeAgent, alive objects.Liveness, now time.Time, rank map[string]int) Reports {
+	r := Reports{Announced: map[netip.Addr]bool{}, conflicts: map[netip.Addr]string{}}
+	announcer, warner := map[netip.Addr]int{}, map[netip.Addr]int{} // the lowest rank of those who do
+	lowest := func(of map[netip.Addr]int, address netip.Addr, name string) bool {
+		own, known := rank[name]
+		if !known {
+			own = len(rank)
+		}
+		if before, has := of[address]; has && before <= own {
+			return false
+		}
+		of[address] = own
+		return true
+	}
+	there := map[string]bool{}
+	for _, agent := range agents {
+		there[agent.Name] = true
+		alive.Observe(now, agent)
+		if alive.Within(listeningTime, now, agent.Name) {
+			r.Lately = append(r.Lately, agent)
+		}
+		if !alive.Live(now, agent.Name) {
+			r.silent = append(r.silent, agent.Name)
+			continue
+		}
+		r.Agents = append(r.Agents, agent)
+		for _, a := range agent.Status.Announcements {
+			if address, err := netip.ParseAddr(a.Address); err == nil {
+				r.Announced[address] = true
+				lowest(announcer, address, agent.Name)
+			}
+		}
+		for _, c := range agent.Status.Conflicts {
+			if address, err := netip.ParseAddr(c.Address); err == nil && lowest(warner, address, agent.Name) {
+				r.conflicts[address] = c.MAC + " answers for it, as interface " + c.Interface + " of Node/" + agent.Name + " hears"
+			}
+		}
+	}
+	maps.DeleteFunc(r.Announced, func(address netip.Addr, _ bool) bool {
+		warned, is := warner[address]
+		return is && warned < announcer[address]
+	})
+	maps.DeleteFunc(alive, func(name string, _ objects.LastReport) bool { return !there[name] })
+	slices.Sort(r.silent)
+	return r
+}
+
+// muted names the agents that do not report, and says how many there are. At level L2 each is a vote.
+func (r *Reports) muted(level v1alpha1.Level) string {
+	what := "node agents"
+	if level == v1alpha1.LevelL2 {
+		what = "votes"
+	}
+	named := r.silent[:min(len(r.silent), allocator.NamedErrors)]
+	text := fmt.Sprintf("%d of %d %s are silent: %s", len(r.silent), len(r.silent)+len(r.Agents), what, strings.Join(named, ", "))
+	if len(named) < len(r.silent) {
+		text += ", ..."
+	}
+	return text
+}
