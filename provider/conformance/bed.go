@@ -201,7 +201,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 
 // settleMetadata gives the node controller time to ask about a Node.
 func (b *bed) settleMetadata(ctx context.Context, node string) {
-	if hasV2(b) == nil {
+	if b.hasV2() == nil {
 		b.settle(ctx, "InstanceMetadata", node)
 		return
 	}
@@ -210,7 +210,7 @@ func (b *bed) settleMetadata(ctx context.Context, node string) {
 
 // settleLifecycle gives the lifecycle controller time for three more passes over a Node that is not Ready.
 func (b *bed) settleLifecycle(ctx context.Context, node string) {
-	if hasV2(b) == nil {
+	if b.hasV2() == nil {
 		b.settle(ctx, "InstanceExists", node)
 		return
 	}

@@ -24,7 +24,7 @@ func faultRules() []Rule {
 		{
 			"fault-is-not-instance-not-found",
 			"Some controllers take InstanceNotFound for a no, and delete the Node; a fault is no answer at all.",
-			needs(faultIsNotInstanceNotFound, hasV2),
+			needs(faultIsNotInstanceNotFound, (*bed).hasV2),
 		},
 		{
 			"fault-is-not-shutdown",
@@ -36,7 +36,7 @@ func faultRules() []Rule {
 			"ends-with-its-context",
 			"The lifecycle controller asks about one Node after the other: a call that ignores its context stops it for all " +
 				"of them.",
-			needs(endsWithItsContext, hasV2),
+			needs(endsWithItsContext, (*bed).hasV2),
 		},
 	}
 	for _, f := range faults() {
@@ -68,7 +68,7 @@ func initializedOnceTheCloudIsBack(ctx context.Context, b *bed) error {
 		return err
 	}
 	remembered := !tainted(node, cloudproviderapi.TaintExternalCloudProvider)
-	if remembered && hasV2(b) != nil {
+	if remembered && b.hasV2() != nil {
 		return fmt.Errorf("the fault did not keep Node/%s from being initialized", m.Name)
 	}
 	heal()

@@ -34,7 +34,7 @@ func initializeRules() []Rule {
 		{
 			"unknown-machine-stays-tainted",
 			"Pods run on a machine that the cloud does not know: no addresses, no zone, and deletion at its first hiccup.",
-			needs(unknownMachineStaysTainted, instances, canRemove),
+			needs(unknownMachineStaysTainted, instances, (*bed).canRemove),
 		},
 		{
 			"late-machine-is-initialized",
@@ -57,13 +57,13 @@ func initializeRules() []Rule {
 			"metadata-is-idempotent",
 			"Asked twice about a Node, the provider must say the same: the node controller retries until its write goes " +
 				"through.",
-			needs(metadataIsIdempotent, hasV2),
+			needs(metadataIsIdempotent, (*bed).hasV2),
 		},
 		{
 			"metadata-is-not-nil",
 			"(nil, nil) for an initialized Node makes the node controller panic, and the cloud-controller-manager restarts " +
 				"until somebody finds out.",
-			needs(metadataIsNotNil, hasV2),
+			needs(metadataIsNotNil, (*bed).hasV2),
 		},
 		{
 			"provider-id-is-unique",
@@ -75,13 +75,13 @@ func initializeRules() []Rule {
 			"provider-id-stays",
 			"The API server refuses to change a provider ID: a provider that comes up with another one cannot find its " +
 				"machine any more.",
-			needs(providerIDStays, hasV2),
+			needs(providerIDStays, (*bed).hasV2),
 		},
 		{
 			"objects-are-not-written-to",
 			"The lifecycle and service controllers hand over objects of the informers' caches: what is written there is seen " +
 				"by everybody.",
-			needs(objectsAreNotWrittenTo, hasV2),
+			needs(objectsAreNotWrittenTo, (*bed).hasV2),
 		},
 	}
 }

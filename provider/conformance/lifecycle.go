@@ -17,7 +17,7 @@ func lifecycleRules() []Rule {
 		{
 			"removed-machine-loses-its-node",
 			"InstanceExists must say (false, nil) when the machine is gone, or its Node, and pods with volumes, stay for ever.",
-			needs(removedMachineLosesItsNode, instances, canRemove),
+			needs(removedMachineLosesItsNode, instances, (*bed).canRemove),
 		},
 		{
 			"silent-machine-keeps-its-node",
@@ -29,7 +29,7 @@ func lifecycleRules() []Rule {
 			"uninitialized-machine-keeps-its-node",
 			"A Node that waits for its initialization is NotReady, and its machine may not be listed yet: at a no it is " +
 				"deleted before it ever ran a pod.",
-			needs(uninitializedMachineKeepsItsNode, instances, canRemove),
+			needs(uninitializedMachineKeepsItsNode, instances, (*bed).canRemove),
 		},
 		{
 			"foreign-machine-keeps-its-node",
@@ -41,12 +41,12 @@ func lifecycleRules() []Rule {
 			"renamed-machine-keeps-its-node",
 			"A machine is found by the provider ID of its Node first. By name, a new label in the cloud's console deletes a " +
 				"Node.",
-			needs(renamedMachineKeepsItsNode, instances, canRename),
+			needs(renamedMachineKeepsItsNode, instances, (*bed).canRename),
 		},
 		{
 			"stopped-machine-is-tainted",
 			"Without the taint shutdown, volumes of a machine that is switched off are not detached until somebody forces it.",
-			needs(stoppedMachineIsTainted, instances, canStop),
+			needs(stoppedMachineIsTainted, instances, (*bed).canStop),
 		},
 		{
 			"running-machine-is-not-tainted",

@@ -3,7 +3,6 @@ package conformance
 import (
 	"context"
 	"errors"
-	"slices"
 )
 
 // Rule is one thing that upstream's controllers rely on.
@@ -13,11 +12,6 @@ type Rule struct {
 	Why string
 
 	check func(context.Context, *bed) error
-}
-
-// Rules returns all of them, in the order in which they are checked.
-func Rules() []Rule {
-	return slices.Concat(initializeRules(), lifecycleRules(), faultRules(), loadBalancerRules(), routeRules())
 }
 
 // hasInstances says whether there is anything to ask about machines.
@@ -60,7 +54,7 @@ func needs(check func(context.Context, *bed) error, conditions ...func(*bed) err
 }
 
 // hasV2 is for rules about objects that only InstancesV2 hands over.
-func hasV2(b *bed) error {
+func (b *bed) hasV2() error {
 	if _, ok := b.seen.InstancesV2(); ok {
 		return nil
 	}
@@ -68,21 +62,21 @@ func hasV2(b *bed) error {
 }
 
 // canRemove is also what tells a cloud that knows its machines from a provider that adopts every Node.
-func canRemove(b *bed) error {
+func (b *bed) canRemove() error {
 	if b.cloud.Remove == nil {
 		return NotOffered{"Cloud.Remove"}
 	}
 	return nil
 }
 
-func canRename(b *bed) error {
+func (b *bed) canRename() error {
 	if b.cloud.Rename == nil {
 		return NotOffered{"Cloud.Rename"}
 	}
 	return nil
 }
 
-func canStop(b *bed) error {
+func (b *bed) canStop() error {
 	if b.cloud.Stop == nil || b.cloud.Start == nil {
 		return NotOffered{"Cloud.Stop and Cloud.Start"}
 	}
