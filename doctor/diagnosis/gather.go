@@ -85,94 +85,55 @@ func (s *Snapshot) readRecord(text string) {
 
 func (l *looking) perNode(ctx context.Context, c kubernetes.Interface) {
 	s := l.snapshot
-	l.ask(partNodes, func() (func(), error) {
-		list, err := all(ctx, simple(c.CoreV1().Nodes().List), metav1.ListOptions{}, mostNodes,
-			func(n *corev1.Node) bool { trimNode(n); return true })
-		return func() { s.Nodes = list }, err
-	})
-	leases := func(what, namespace string, keep func([]coordinationv1.Lease)) {
-		l.ask(what, func() (func(), error) {
-			list, err := all(ctx, simple(c.CoordinationV1().Leases(namespace).List), metav1.ListOptions{}, mostNodes,
-				func(x *coordinationv1.Lease) bool { trimLease(x); return true })
-			return func() { keep(list) }, err
-		})
-	}
-	leases(partHeartbeats, corev1.NamespaceNodeLease, func(list []coordinationv1.Lease) { s.Heartbeats = list })
-	leases(partLeases, v1alpha1.Namespace, func(list []coordinationv1.Lease) { s.Leases = list })
+	list(ctx, l, partNodes, c.CoreV1().Nodes().List, "", mostNodes,
+		func(n *corev1.Node) bool { trimNode(n); return true }, func(all []corev1.Node) { s.Nodes = all })
+	leases := c.CoordinationV1().Leases
+	every := func(x *coordinationv1.Lease) bool { trimLease(x); return true }
+	list(ctx, l, partHeartbeats, leases(corev1.NamespaceNodeLease).List, "", mostNodes, every,
+		func(all []coordinationv1.Lease) { s.Heartbeats = all })
+	list(ctx, l, partLeases, leases(v1alpha1.Namespace).List, "", mostNodes, every,
+		func(all []coordinationv1.Lease) { s.Leases = all })
 }
 
 // besides asks for what hangs on managers, and what managers hang on.
 func (l *looking) besides(ctx context.Context, c kubernetes.Interface) {
 	s := l.snapshot
 	events := func(what, namespace, selector string) {
-		l.ask(what, func() (func(), error) {
-			list, err := all(ctx, simple(c.CoreV1().Events(namespace).List), metav1.ListOptions{FieldSelector: selector}, most,
-				func(e *corev1.Event) bool { trimEvent(e); return true })
-			return func() { s.Events = append(s.Events, list...) }, err
-		})
+		list(ctx, l, what, c.CoreV1().Events(namespace).List, selector, most,
+			func(e *corev1.Event) bool { trimEvent(e); return true },
+			func(all []corev1.Event) { s.Events = append(s.Events, all...) })
 	}
 	events(partEvents, v1alpha1.Namespace, "type=Warning")
 	events(partDeletions, metav1.NamespaceDefault, "reason=DeletingNode")
-	l.ask(partServices, func() (func(), error) {
-		list, err := all(
-			ctx,
-			simple(c.CoreV1().Services("").List),
-			metav1.ListOptions{},
-			mostNodes,
-			func(svc *corev1.Service) bool {
-				trimService(svc)
-				return svc.Spec.Type == corev1.ServiceTypeLoadBalancer ||
-					slices.Contains(svc.Finalizers, v1alpha1.LoadBalancerFinalizer)
-			},
-		)
-		return func() { s.Services = list }, err
-	})
+	list(ctx, l, partServices, c.CoreV1().Services("").List, "", mostNodes, func(svc *corev1.Service) bool {
+		trimService(svc)
+		return svc.Spec.Type == corev1.ServiceTypeLoadBalancer || slices.Contains(svc.Finalizers, v1alpha1.LoadBalancerFinalizer)
+	}, func(all []corev1.Service) { s.Services = all })
 }
 
 // admission reads what can refuse a write: webhooks, and unanswered certificate requests.
 func (l *looking) admission(ctx context.Context, c kubernetes.Interface) {
 	s := l.snapshot
-	l.ask(partValidating, func() (func(), error) {
-		list, err := all(
-			ctx,
-			simple(c.AdmissionregistrationV1().ValidatingWebhookConfigurations().List),
-			metav1.ListOptions{},
-			most,
-			func(w *admissionv1.ValidatingWebhookConfiguration) bool { return len(validating(w)) > 0 },
-		)
-		return func() {
-			for i := range list {
-				s.Webhooks = append(s.Webhooks, validating(&list[i])...)
+	webhooks := c.AdmissionregistrationV1()
+	list(ctx, l, partValidating, webhooks.ValidatingWebhookConfigurations().List, "", most,
+		func(w *admissionv1.ValidatingWebhookConfiguration) bool { return len(validating(w)) > 0 },
+		func(all []admissionv1.ValidatingWebhookConfiguration) {
+			for i := range all {
+				s.Webhooks = append(s.Webhooks, validating(&all[i])...)
 			}
-		}, err
-	})
-	l.ask(partMutating, func() (func(), error) {
-		list, err := all(
-			ctx,
-			simple(c.AdmissionregistrationV1().MutatingWebhookConfigurations().List),
-			metav1.ListOptions{},
-			most,
-			func(w *admissionv1.MutatingWebhookConfiguration) bool { return len(mutating(w)) > 0 },
-		)
-		return func() {
-			for i := range list {
-				s.Webhooks = append(s.Webhooks, mutating(&list[i])...)
+		})
+	list(ctx, l, partMutating, webhooks.MutatingWebhookConfigurations().List, "", most,
+		func(w *admissionv1.MutatingWebhookConfiguration) bool { return len(mutating(w)) > 0 },
+		func(all []admissionv1.MutatingWebhookConfiguration) {
+			for i := range all {
+				s.Webhooks = append(s.Webhooks, mutating(&all[i])...)
 			}
-		}, err
-	})
-	l.ask(partRequests, func() (func(), error) {
-		selector := "spec.signerName=" + certificatesv1.KubeletServingSignerName
-		list, err := all(
-			ctx,
-			simple(c.CertificatesV1().CertificateSigningRequests().List),
-			metav1.ListOptions{FieldSelector: selector},
-			mostNodes,
-			func(r *certificatesv1.CertificateSigningRequest) bool {
-				trimMeta(&r.ObjectMeta)
-				r.Spec.Request, r.Spec.Extra = nil, nil
-				return nodes.Unanswered(r)
-			},
-		)
-		return func() { s.Requests = list }, err
-	})
+		})
+	signer := "spec.signerName=" + certificatesv1.KubeletServingSignerName
+	list(ctx, l, partRequests, c.CertificatesV1().CertificateSigningRequests().List, signer, mostNodes,
+		func(r *certificatesv1.CertificateSigningRequest) bool {
+			trimMeta(&r.ObjectMeta)
+			r.Spec.Request, r.Spec.Extra = nil, nil
+			return nodes.Unanswered(r)
+		}, func(all []certificatesv1.CertificateSigningRequest) { s.Requests = all })
 }

@@ -22,22 +22,22 @@ import (
 // managers asks for workloads anywhere, and for the pods of kube-system.
 func (l *looking) managers(ctx context.Context, c kubernetes.Interface, profiles templates.Profiles) {
 	s := l.snapshot
-	l.ask(partDeployments, func() (func(), error) {
-		list, err := all(ctx, simple(c.AppsV1().Deployments("").List), metav1.ListOptions{}, most,
-			func(d *appsv1.Deployment) bool { return runsManager(profiles, d.Name, &d.Spec.Template.Spec) })
-		for i := range list {
-			trimDeployment(&list[i])
-		}
-		return func() { s.Deployments = list }, err
-	})
-	l.ask(partDaemonSets, func() (func(), error) {
-		list, err := all(ctx, simple(c.AppsV1().DaemonSets("").List), metav1.ListOptions{}, most,
-			func(d *appsv1.DaemonSet) bool { return runsManager(profiles, d.Name, &d.Spec.Template.Spec) })
-		for i := range list {
-			trimDaemonSet(&list[i])
-		}
-		return func() { s.DaemonSets = list }, err
-	})
+	list(ctx, l, partDeployments, c.AppsV1().Deployments("").List, "", most,
+		func(d *appsv1.Deployment) bool { return runsManager(profiles, d.Name, &d.Spec.Template.Spec) },
+		func(all []appsv1.Deployment) {
+			for i := range all {
+				trimDeployment(&all[i])
+			}
+			s.Deployments = all
+		})
+	list(ctx, l, partDaemonSets, c.AppsV1().DaemonSets("").List, "", most,
+		func(d *appsv1.DaemonSet) bool { return runsManager(profiles, d.Name, &d.Spec.Template.Spec) },
+		func(all []appsv1.DaemonSet) {
+			for i := range all {
+				trimDaemonSet(&all[i])
+			}
+			s.DaemonSets = all
+		})
 	l.ask(partPods, func() (func(), error) { return l.pods(ctx, c, profiles, v1alpha1.Namespace) })
 }
 

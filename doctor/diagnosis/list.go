@@ -54,6 +54,20 @@ func (l *looking) ask(what string, question func() (keep func(), err error)) {
 // errMany says that a list was cut.
 var errMany = errors.New("there are more than are read")
 
+// list asks for one, and takes of it what is kept.
+func list[T any, P interface {
+	*T
+	runtime.Object
+}, L runtime.Object](
+	ctx context.Context, l *looking, what string, page func(context.Context, metav1.ListOptions) (L, error), fields string, most int,
+	keep func(P) bool, take func([]T),
+) {
+	l.ask(what, func() (func(), error) {
+		kept, err := all(ctx, simple(page), metav1.ListOptions{FieldSelector: fields}, most, keep)
+		return func() { take(kept) }, err
+	})
+}
+
 // all pages through one list, and keeps what is asked for. At most of them are kept, and 40 times as many are looked
 // at.
 func all[T any, P interface {

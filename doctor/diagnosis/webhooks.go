@@ -30,15 +30,8 @@ func validating(c *admissionv1.ValidatingWebhookConfiguration) []Webhook {
 		if narrow(w.ObjectSelector, w.MatchConditions) {
 			continue
 		}
-		list = appendWebhook(
-			list,
-			"ValidatingWebhookConfiguration/"+c.Name,
-			w.Name,
-			w.FailurePolicy,
-			w.ClientConfig,
-			w.Rules,
-			w.NamespaceSelector,
-		)
+		list = appendWebhook(list, "ValidatingWebhookConfiguration/"+c.Name, w.Name, w.FailurePolicy, w.ClientConfig, w.Rules,
+			w.NamespaceSelector)
 	}
 	return list
 }
@@ -49,15 +42,8 @@ func mutating(c *admissionv1.MutatingWebhookConfiguration) []Webhook {
 		if narrow(w.ObjectSelector, w.MatchConditions) {
 			continue
 		}
-		list = appendWebhook(
-			list,
-			"MutatingWebhookConfiguration/"+c.Name,
-			w.Name,
-			w.FailurePolicy,
-			w.ClientConfig,
-			w.Rules,
-			w.NamespaceSelector,
-		)
+		list = appendWebhook(list, "MutatingWebhookConfiguration/"+c.Name, w.Name, w.FailurePolicy, w.ClientConfig, w.Rules,
+			w.NamespaceSelector)
 	}
 	return list
 }
