@@ -9,7 +9,9 @@ import (
 	kubeadmv1beta3 "k8s.io/kubernetes/cmd/kubeadm/app/apis/kubeadm/v1beta3"
 	kubeadmv1beta4 "k8s.io/kubernetes/cmd/kubeadm/app/apis/kubeadm/v1beta4"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/manifests/edit"
 	"github.com/ccmadm/ccmadm/templates"
@@ -31,16 +33,16 @@ func knownKinds() map[string]map[string]any {
 			"UpgradeConfiguration": kubeadmv1beta4.UpgradeConfiguration{},
 		},
 		v1alpha1.APIVersion: {
-			v1alpha1.ConfigKind:      v1alpha1.CloudConfiguration{},
-			v1alpha1.OnPremKind:      v1alpha1.OnPremConfiguration{},
-			v1alpha1.InventoryKind:   v1alpha1.Inventory{},
+			config.ConfigKind:        config.CloudConfiguration{},
+			config.OnPremKind:        config.OnPremConfiguration{},
+			config.InventoryKind:     config.Inventory{},
 			v1alpha1.AddressPoolKind: v1alpha1.AddressPool{},
 			v1alpha1.BGPPeerKind:     v1alpha1.BGPPeer{},
 			templates.Kind:           templates.Profile{},
 			v1alpha1.NodeAgentKind:   nil,
 			"NodeRoutes":             nil,
-			v1alpha1.RecordKind:      nil,
-			v1alpha1.LocalStateKind:  nil,
+			state.RecordKind:         nil,
+			state.LocalStateKind:     nil,
 		},
 	}
 }
@@ -71,7 +73,7 @@ func LintNames(name string, data []byte) []finding.Finding {
 // unknownName is the rule.
 const unknownName finding.ID = "A19"
 
-func unknownNames(d *edit.Document, kind string) []v1alpha1.Problem {
+func unknownNames(d *edit.Document, kind string) []config.Problem {
 	kinds, ours := knownKinds()[edit.Scalar(edit.Lookup(d.Root, "apiVersion"))]
 	if !ours {
 		return nil
@@ -83,9 +85,9 @@ func unknownNames(d *edit.Document, kind string) []v1alpha1.Problem {
 		return nil
 	case !known:
 		meant := finding.Meant(kind, slices.Sorted(maps.Keys(kinds)))
-		return []v1alpha1.Problem{{Line: at.Line, Err: fmt.Errorf("unknown kind %q%s", kind, meant)}}
+		return []config.Problem{{Line: at.Line, Err: fmt.Errorf("unknown kind %q%s", kind, meant)}}
 	case like == nil || strings.HasSuffix(kind, "List"):
 		return nil
 	}
-	return v1alpha1.UnknownFields([]byte(d.Text), like)
+	return config.UnknownFields([]byte(d.Text), like)
 }

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/state"
 )
 
 // Record returns what an earlier phase wrote down on this machine, or nil.
-func (m *Machine) Record() (*v1alpha1.Record, error) {
+func (m *Machine) Record() (*state.Record, error) {
 	data, err := m.Read(RecordFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // no record is a fine answer
@@ -17,5 +17,5 @@ func (m *Machine) Record() (*v1alpha1.Record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the settings of an earlier phase: %w", err)
 	}
-	return v1alpha1.DecodeRecord(RecordFile, data)
+	return state.DecodeRecord(RecordFile, data)
 }

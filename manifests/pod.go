@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/templates"
 )
@@ -137,7 +138,7 @@ func setEnvironment(spec *corev1.PodSpec, p *templates.Profile, from templates.C
 	for _, setting := range slices.Concat(v.Proxies, v.Env) {
 		name, value, _ := strings.Cut(setting, "=")
 		variable := corev1.EnvVar{Name: name, Value: value}
-		if key, refers := v1alpha1.CredentialOf(value); refers {
+		if key, refers := config.CredentialOf(value); refers {
 			variable.Value, variable.ValueFrom = "", &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
 				LocalObjectReference: corev1.LocalObjectReference{Name: v1alpha1.CloudConfigName}, Key: key,
 			}}

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/templates"
 )
@@ -66,24 +67,24 @@ func approver(p *templates.Profile, v templates.Values) (*appsv1.Deployment, err
 // kubeletPolicy returns the admission policy that keeps kubelets to what a cloud-controller-manager has said of their
 // Nodes: what they write of it themselves would be an address that they want a certificate for.
 func kubeletPolicy() []metav1.Object {
-	return admissionPolicy(v1alpha1.KubeletPolicyName, admissionv1.ValidatingAdmissionPolicySpec{
+	return admissionPolicy(config.KubeletPolicyName, admissionv1.ValidatingAdmissionPolicySpec{
 		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{
 			onResources("", "v1", []string{"nodes"}, admissionv1.Create),
 			onResources("", "v1", []string{"nodes/status"}, admissionv1.Update),
 		}},
-		MatchConditions: []admissionv1.MatchCondition{{Name: "kubelet", Expression: v1alpha1.KubeletPolicyCondition}},
+		MatchConditions: []admissionv1.MatchCondition{{Name: "kubelet", Expression: config.KubeletPolicyCondition}},
 		Validations: []admissionv1.Validation{
 			{
-				Expression: v1alpha1.KubeletPolicyCreate, Reason: new(metav1.StatusReasonForbidden),
+				Expression: config.KubeletPolicyCreate, Reason: new(metav1.StatusReasonForbidden),
 				Message: fmt.Sprintf("kubelets of this cluster register with taint %s: start the kubelet with "+
 					"--cloud-provider=external", v1alpha1.UninitializedTaint),
 			},
 			{
-				Expression: v1alpha1.KubeletPolicyAddresses, Reason: new(metav1.StatusReasonForbidden),
+				Expression: config.KubeletPolicyAddresses, Reason: new(metav1.StatusReasonForbidden),
 				Message: "the addresses of a Node that is initialized are the cloud-controller-manager's to change",
 			},
 			{
-				Expression: v1alpha1.KubeletPolicyNames, Reason: new(metav1.StatusReasonForbidden),
+				Expression: config.KubeletPolicyNames, Reason: new(metav1.StatusReasonForbidden),
 				Message: "the DNS names of a Node are the cloud-controller-manager's to give",
 			},
 		},

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/templates"
 )
@@ -21,7 +22,7 @@ type VIP struct {
 	// Address is answered for on Interface, or announced as BGP says.
 	Address   netip.Addr
 	Interface string
-	BGP       *v1alpha1.ControlPlaneVIPBGP
+	BGP       *config.ControlPlaneVIPBGP
 	// Port is that of the machine's API server.
 	Port int
 	// MembersFile is who may have the address, on the machine.

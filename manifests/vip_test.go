@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/templates"
 )
@@ -13,7 +14,7 @@ func TestVIPPod_ByBGP(t *testing.T) {
 	list, err := parseOne(VIPPod(onprem(t), values(templates.StaticPod), VIP{
 		NodeName: "cp1", NodeAddress: netip.MustParseAddr("192.0.2.11"), Port: 6443, CertificatesDir: "/etc/kubernetes/pki",
 		Address: netip.MustParseAddr("203.0.113.10"),
-		BGP: &v1alpha1.ControlPlaneVIPBGP{LocalASN: 64512, Peers: []v1alpha1.ControlPlaneVIPPeer{
+		BGP: &config.ControlPlaneVIPBGP{LocalASN: 64512, Peers: []config.ControlPlaneVIPPeer{
 			{Address: "192.0.2.1", ASN: 64500, BFD: v1alpha1.PeerBFD{Enabled: new(true)}},
 		}},
 	}))

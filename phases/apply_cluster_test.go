@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
@@ -115,7 +116,7 @@ func TestCluster_Apply_AFile(t *testing.T) {
 		t.Errorf("the DaemonSet is still there: %v", err)
 	}
 	rec, err := workflow.ReadRecord(t.Context(), client)
-	if err != nil || rec.Configuration.Mode != v1alpha1.ModeDeployment || rec.Configuration.Lifecycle != v1alpha1.LifecycleOff {
+	if err != nil || rec.Configuration.Mode != config.ModeDeployment || rec.Configuration.Lifecycle != config.LifecycleOff {
 		t.Errorf("record: %+v, %v", rec, err)
 	}
 	secret, err := client.CoreV1().Secrets("kube-system").Get(t.Context(), v1alpha1.CloudConfigName, metav1.GetOptions{})

@@ -18,7 +18,9 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/cluster-bootstrap/token/jws"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/kubeadm/identity"
@@ -39,7 +41,7 @@ const (
 )
 
 // publish runs the record phase with what is said, and takes its objects away when the test ends.
-func publish(t *testing.T, m *machine.Machine, said v1alpha1.CloudConfiguration) {
+func publish(t *testing.T, m *machine.Machine, said config.CloudConfiguration) {
 	t.Helper()
 	if out, err := (phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Flags: said}}).Do(t, m, manager.Record()); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -57,28 +59,28 @@ func publish(t *testing.T, m *machine.Machine, said v1alpha1.CloudConfiguration)
 
 func TestCluster_InitAgain_ComparesWithTheRecord(t *testing.T) {
 	m, _ := phasestest.ControlPlaneMachine(t, phasestest.Cluster.Config)
-	publish(t, m, v1alpha1.CloudConfiguration{Provider: "hetzner", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1"})
+	publish(t, m, config.CloudConfiguration{Provider: "hetzner", Mode: config.ModeDaemonSet, ClusterName: "ber1"})
 	for _, tt := range []struct {
 		name    string
-		said    v1alpha1.CloudConfiguration
+		said    config.CloudConfiguration
 		wantErr string
 	}{
 		{name: "nothing said: the record holds"},
-		{name: "the same", said: v1alpha1.CloudConfiguration{Provider: "hetzner", Mode: v1alpha1.ModeDaemonSet}},
+		{name: "the same", said: config.CloudConfiguration{Provider: "hetzner", Mode: config.ModeDaemonSet}},
 		{
-			name: "another provider", said: v1alpha1.CloudConfiguration{Provider: "onprem"},
+			name: "another provider", said: config.CloudConfiguration{Provider: "onprem"},
 			wantErr: `init with provider "onprem": the cluster's record says "hetzner"`,
 		},
 		{
-			name: "another mode", said: v1alpha1.CloudConfiguration{Mode: v1alpha1.ModeDeployment},
+			name: "another mode", said: config.CloudConfiguration{Mode: config.ModeDeployment},
 			wantErr: `init with mode "Deployment": the cluster's record says "DaemonSet"`,
 		},
 		{
-			name: "another policy", said: v1alpha1.CloudConfiguration{Lifecycle: v1alpha1.LifecycleOff},
+			name: "another policy", said: config.CloudConfiguration{Lifecycle: config.LifecycleOff},
 			wantErr: `init with lifecycle "Off": the cluster's record says "Guarded"`,
 		},
 		{
-			name: "routes", said: v1alpha1.CloudConfiguration{Routes: new(true)},
+			name: "routes", said: config.CloudConfiguration{Routes: new(true)},
 			wantErr: `init with routes "true": the cluster's record says "false"`,
 		},
 	} {
@@ -99,8 +101,8 @@ func TestCluster_InitAgain_ComparesWithTheRecord(t *testing.T) {
 // An image that cannot be pulled is corrected by the same command, as long as no node has come through with it.
 func TestCluster_InitAgain_CorrectsAnImageThatNeverRan(t *testing.T) {
 	m, _ := phasestest.ControlPlaneMachine(t, phasestest.Cluster.Config)
-	publish(t, m, v1alpha1.CloudConfiguration{ClusterName: "ber1", ControllerManager: v1alpha1.ControllerManager{Image: "wrong:1"}})
-	said := v1alpha1.CloudConfiguration{ControllerManager: v1alpha1.ControllerManager{Image: "right:1"}}
+	publish(t, m, config.CloudConfiguration{ClusterName: "ber1", ControllerManager: config.ControllerManager{Image: "wrong:1"}})
+	said := config.CloudConfiguration{ControllerManager: config.ControllerManager{Image: "right:1"}}
 	check := func(wantErr, wantImage string) {
 		t.Helper()
 		r, _ := phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Flags: said}}.Must(t, m)
@@ -110,24 +112,24 @@ func TestCluster_InitAgain_CorrectsAnImageThatNeverRan(t *testing.T) {
 		}
 	}
 	check(`init with controllerManager.image "right:1": the cluster's record says "wrong:1"`, "")
-	machinetest.Put(t, m, machine.StateFile, strings.Replace(phasestest.StateAt(v1alpha1.StageFinished), "initialized: true", "initialized: false", 1))
+	machinetest.Put(t, m, machine.StateFile, strings.Replace(phasestest.StateAt(state.StageFinished), "initialized: true", "initialized: false", 1))
 	check("", "right:1")
 }
 
 // A record that somebody has deleted is still on the machine.
 func TestCluster_InitAgain_WithADeletedRecord(t *testing.T) {
 	m, _ := phasestest.ControlPlaneMachine(t, phasestest.Cluster.Config)
-	publish(t, m, v1alpha1.CloudConfiguration{Provider: "hetzner", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1"})
+	publish(t, m, config.CloudConfiguration{Provider: "hetzner", Mode: config.ModeDaemonSet, ClusterName: "ber1"})
 	maps := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config).CoreV1().ConfigMaps(v1alpha1.Namespace)
 	if err := maps.Delete(t.Context(), v1alpha1.RecordName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	r, _ := phasestest.Run{Config: phasestest.InitConfig}.Must(t, m)
 	s, err := r.Settings(t.Context())
-	if err != nil || s.Provider != "hetzner" || s.Mode != v1alpha1.ModeDaemonSet || s.ClusterName != "ber1" {
+	if err != nil || s.Provider != "hetzner" || s.Mode != config.ModeDaemonSet || s.ClusterName != "ber1" {
 		t.Errorf("settings are %+v, %v; want those of the record", s, err)
 	}
-	r, _ = phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Flags: v1alpha1.CloudConfiguration{Provider: "onprem"}}}.Must(t, m)
+	r, _ = phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Flags: config.CloudConfiguration{Provider: "onprem"}}}.Must(t, m)
 	phasestest.WantError(t, bootstrap.CheckClusterRecord(t.Context(), r), "the cluster's record says \"hetzner\"", finding.ExitRefused)
 }
 
@@ -215,7 +217,7 @@ func offerJoin(t *testing.T) {
 }
 
 // join is a command line for the tests' API server.
-func join(said v1alpha1.CloudConfiguration, hash string) phasestest.Run {
+func join(said config.CloudConfiguration, hash string) phasestest.Run {
 	endpoint := strings.Trim(strings.TrimPrefix(phasestest.Cluster.Config.Host, "https://"), "/")
 	return phasestest.Run{
 		Inputs: workflow.Inputs{Role: kubeadm.RoleJoin, Flags: said},
@@ -226,11 +228,11 @@ func join(said v1alpha1.CloudConfiguration, hash string) phasestest.Run {
 func TestCluster_Join(t *testing.T) {
 	offerJoin(t)
 	cp, _ := phasestest.ControlPlaneMachine(t, phasestest.Cluster.Config)
-	publish(t, cp, v1alpha1.CloudConfiguration{ClusterName: "ber1", NodeIP: machinetest.Address})
+	publish(t, cp, config.CloudConfiguration{ClusterName: "ber1", NodeIP: machinetest.Address})
 	right := identity.Pins(phasestest.Cluster.Config.CAData)[0]
 	for _, tt := range []struct {
 		name     string
-		said     v1alpha1.CloudConfiguration
+		said     config.CloudConfiguration
 		hash     string
 		wantErr  string
 		wantCode finding.ExitCode
@@ -241,12 +243,12 @@ func TestCluster_Join(t *testing.T) {
 			wantErr: "verify the CA of", wantCode: finding.ExitPreflight,
 		},
 		{
-			name: "with another provider", hash: right, said: v1alpha1.CloudConfiguration{Provider: "aws"},
+			name: "with another provider", hash: right, said: config.CloudConfiguration{Provider: "aws"},
 			wantErr: `join with provider "aws": the cluster's record says "onprem"`, wantCode: finding.ExitRefused,
 		},
 		{
 			name: "with other arguments", hash: right,
-			said:    v1alpha1.CloudConfiguration{ControllerManager: v1alpha1.ControllerManager{ExtraArgs: []string{"--v=9"}}},
+			said:    config.CloudConfiguration{ControllerManager: config.ControllerManager{ExtraArgs: []string{"--v=9"}}},
 			wantErr: `join with controllerManager.extraArgs "--v=9": the cluster's record says ""`, wantCode: finding.ExitRefused,
 		},
 	} {
@@ -294,18 +296,18 @@ func TestCluster_Join_AManInTheMiddle(t *testing.T) {
 		}
 	})
 	m, _ := machinetest.New(t)
-	r, _ := join(v1alpha1.CloudConfiguration{}, identity.Pins(phasestest.Cluster.Config.CAData)[0]).Must(t, m)
+	r, _ := join(config.CloudConfiguration{}, identity.Pins(phasestest.Cluster.Config.CAData)[0]).Must(t, m)
 	phasestest.WantError(t, record.FetchRecord().Do(t.Context(), r), "use bootstrap token abcdef", finding.ExitPreflight)
 }
 
 func TestCluster_Join_OfAMemberOfAnotherCluster(t *testing.T) {
 	offerJoin(t)
 	cp, _ := phasestest.ControlPlaneMachine(t, phasestest.Cluster.Config)
-	publish(t, cp, v1alpha1.CloudConfiguration{ClusterName: "ber1"})
+	publish(t, cp, config.CloudConfiguration{ClusterName: "ber1"})
 	m, _ := machinetest.New(t)
 	other := *phasestest.Cluster.Config
 	other.CAData = []byte(phasestest.ReadCA(t, machinetest.NewCA(t)))
 	machinetest.Put(t, m, machine.KubeletConf, phasestest.KubeconfigText(t, &other))
-	r, _ := join(v1alpha1.CloudConfiguration{}, identity.Pins(phasestest.Cluster.Config.CAData)[0]).Must(t, m)
+	r, _ := join(config.CloudConfiguration{}, identity.Pins(phasestest.Cluster.Config.CAData)[0]).Must(t, m)
 	phasestest.WantError(t, record.FetchRecord().Do(t.Context(), r), "this machine is a node of another one", finding.ExitRefused)
 }

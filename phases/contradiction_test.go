@@ -5,34 +5,35 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/phases/phasestest"
 	"github.com/ccmadm/ccmadm/phases/record"
 )
 
 func TestRefuseContradictions(t *testing.T) {
-	rec := &v1alpha1.Record{Configuration: v1alpha1.CloudConfiguration{Provider: "onprem", Mode: v1alpha1.ModeStaticPod, ClusterName: "a"}}
+	rec := &state.Record{Configuration: config.CloudConfiguration{Provider: "onprem", Mode: config.ModeStaticPod, ClusterName: "a"}}
 	for _, tc := range []struct {
 		name    string
-		flags   v1alpha1.CloudConfiguration
+		flags   config.CloudConfiguration
 		wantErr string
 	}{
 		{name: "nothing said"},
-		{name: "the same", flags: v1alpha1.CloudConfiguration{Provider: "onprem", Mode: v1alpha1.ModeStaticPod, ClusterName: "a"}},
-		{name: "Auto is no contradiction", flags: v1alpha1.CloudConfiguration{Mode: v1alpha1.ModeAuto}},
-		{name: "the node IP is the machine's own", flags: v1alpha1.CloudConfiguration{NodeIP: "Default"}},
+		{name: "the same", flags: config.CloudConfiguration{Provider: "onprem", Mode: config.ModeStaticPod, ClusterName: "a"}},
+		{name: "Auto is no contradiction", flags: config.CloudConfiguration{Mode: config.ModeAuto}},
+		{name: "the node IP is the machine's own", flags: config.CloudConfiguration{NodeIP: "Default"}},
 		{
-			name: "another profile", flags: v1alpha1.CloudConfiguration{Profile: "contradiction_test.go"},
+			name: "another profile", flags: config.CloudConfiguration{Profile: "contradiction_test.go"},
 			wantErr: "join with contradiction_test.go: it is not the profile of the cluster's record, whose provider is onprem",
 		},
 		{
-			name: "another provider", flags: v1alpha1.CloudConfiguration{Provider: "other"},
+			name: "another provider", flags: config.CloudConfiguration{Provider: "other"},
 			wantErr: `join with provider "other": the cluster's record says "onprem"`,
 		},
-		{name: "another mode", flags: v1alpha1.CloudConfiguration{Mode: v1alpha1.ModeManual}, wantErr: "mode"},
+		{name: "another mode", flags: config.CloudConfiguration{Mode: config.ModeManual}, wantErr: "mode"},
 		{
-			name: "another release", flags: v1alpha1.CloudConfiguration{ControllerManager: v1alpha1.ControllerManager{Version: "v2"}},
+			name: "another release", flags: config.CloudConfiguration{ControllerManager: config.ControllerManager{Version: "v2"}},
 			wantErr: `join with controllerManager.version "v2": the cluster's record says ""`,
 		},
 		{

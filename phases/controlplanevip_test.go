@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
@@ -17,8 +17,8 @@ import (
 
 // withVIP says on which interface, since a test's machine has none.
 func withVIP(address string) workflow.Inputs {
-	said := v1alpha1.CloudConfiguration{}
-	said.ControlPlaneVIP = v1alpha1.ControlPlaneVIP{Address: address, Interface: "eth0"}
+	said := config.CloudConfiguration{}
+	said.ControlPlaneVIP = config.ControlPlaneVIP{Address: address, Interface: "eth0"}
 	return workflow.Inputs{Flags: said}
 }
 
@@ -124,7 +124,7 @@ func TestControlPlaneVIP_Refused(t *testing.T) {
 		},
 		{
 			name: "mode Manual", config: phasestest.InitConfig,
-			options: func() workflow.Inputs { o := withVIP("192.0.2.10"); o.Flags.Mode = v1alpha1.ModeManual; return o }(),
+			options: func() workflow.Inputs { o := withVIP("192.0.2.10"); o.Flags.Mode = config.ModeManual; return o }(),
 			wantErr: "in mode Manual nothing of the provider is brought by ccmadm",
 		},
 		{

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
@@ -51,9 +52,9 @@ func cutShort(t *testing.T, client kubernetes.Interface, m *machine.Machine, fil
 
 // A change of mode that was cut short behind any phase is completed by the same command, and undone by a rollback.
 func TestCluster_Apply_CutShortBehindEachPhase(t *testing.T) {
-	m := existingtest.LivingAs(t, v1alpha1.CloudConfiguration{Provider: "onprem", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1"})
+	m := existingtest.LivingAs(t, config.CloudConfiguration{Provider: "onprem", Mode: config.ModeDaemonSet, ClusterName: "ber1"})
 	client := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config)
-	change := func(mode v1alpha1.Mode, level int) string {
+	change := func(mode config.Mode, level int) string {
 		return fmt.Sprintf("%smode: %s\ncontrollerManager: {extraArgs: [--v=%d]}\n", phasestest.CloudDocument, mode, level)
 	}
 	apply := func(t *testing.T, file string, o workflow.Inputs) {
@@ -62,7 +63,7 @@ func TestCluster_Apply_CutShortBehindEachPhase(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
-	modes := []v1alpha1.Mode{v1alpha1.ModeDaemonSet, v1alpha1.ModeStaticPod}
+	modes := []config.Mode{config.ModeDaemonSet, config.ModeStaticPod}
 	apply(t, change(modes[0], 2), workflow.Inputs{})
 	for i := 2; i <= len(manager.Apply()); i++ {
 		if manager.Apply()[i-1].Name == "rollout" {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
@@ -23,9 +24,9 @@ import (
 )
 
 func TestCluster_Apply_EveryChangeOfMode(t *testing.T) {
-	m := existingtest.LivingAs(t, v1alpha1.CloudConfiguration{Provider: "onprem", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1"})
+	m := existingtest.LivingAs(t, config.CloudConfiguration{Provider: "onprem", Mode: config.ModeDaemonSet, ClusterName: "ber1"})
 	client := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config)
-	for _, mode := range []v1alpha1.Mode{"StaticPod", "Deployment", "StaticPod", "DaemonSet", "Deployment", "DaemonSet"} {
+	for _, mode := range []config.Mode{"StaticPod", "Deployment", "StaticPod", "DaemonSet", "Deployment", "DaemonSet"} {
 		file := phasestest.CloudDocument + "mode: " + string(mode) + "\n"
 		if shown, differs, err := existingtest.ApplyRun(t, m, file, workflow.Inputs{DryRun: true}); err != nil || !differs {
 			t.Fatalf("diff of mode %s: differs %v, %v\n%s", mode, differs, err, shown)
@@ -35,13 +36,13 @@ func TestCluster_Apply_EveryChangeOfMode(t *testing.T) {
 			t.Fatalf("mode %s: %v\n%s", mode, err, out)
 		}
 		want := "ServiceAccount"
-		if mode == v1alpha1.ModeStaticPod {
+		if mode == config.ModeStaticPod {
 			want = "User"
 		}
 		if got := phasestest.Who(t, client); got != want || phasestest.Managers(t, client, m) != string(mode) {
 			t.Errorf("mode %s: managers %s, permissions of %s\n%s", mode, phasestest.Managers(t, client, m), got, out)
 		}
-		if identity := machinetest.Content(m, machine.CCMKubeconfig) != ""; identity != (mode == v1alpha1.ModeStaticPod) {
+		if identity := machinetest.Content(m, machine.CCMKubeconfig) != ""; identity != (mode == config.ModeStaticPod) {
 			t.Errorf("mode %s: there is an identity of a static pod: %v", mode, identity)
 		}
 		rec, err := workflow.ReadRecord(t.Context(), client)
@@ -59,7 +60,7 @@ func TestCluster_Apply_EveryChangeOfMode(t *testing.T) {
 
 // With an external CA the static pod's identity is the administrator's, and stays.
 func TestCluster_Apply_ModeWithAnExternalCA(t *testing.T) {
-	m := existingtest.LivingAs(t, v1alpha1.CloudConfiguration{Provider: "onprem", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1"})
+	m := existingtest.LivingAs(t, config.CloudConfiguration{Provider: "onprem", Mode: config.ModeDaemonSet, ClusterName: "ber1"})
 	if out, _, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"mode: StaticPod\n", workflow.Inputs{}); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -88,7 +89,7 @@ func TestCluster_Apply_ModeWithAnExternalCA(t *testing.T) {
 
 // While another control plane has its static pod, that keeps its permissions.
 func TestCluster_Apply_AStaticPodElsewhere(t *testing.T) {
-	m := existingtest.LivingAs(t, v1alpha1.CloudConfiguration{Provider: "onprem", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1"})
+	m := existingtest.LivingAs(t, config.CloudConfiguration{Provider: "onprem", Mode: config.ModeDaemonSet, ClusterName: "ber1"})
 	client := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config)
 	file := phasestest.CloudDocument + "mode: StaticPod\n"
 	if out, _, err := existingtest.ApplyRun(t, m, file, workflow.Inputs{}); err != nil {
@@ -119,7 +120,7 @@ func TestCluster_Apply_AStaticPodElsewhere(t *testing.T) {
 		t.Errorf("once it is gone: changed %v, %v, permissions of %s\n%s", changed, err, phasestest.Who(t, client), out)
 	}
 	const name = "onprem-cloud-controller-manager"
-	workload := manager.Wanted{Mode: v1alpha1.ModeDaemonSet, Name: name}
+	workload := manager.Wanted{Mode: config.ModeDaemonSet, Name: name}
 	if err := workload.Runs(client)(t.Context()); err == nil ||
 		!strings.HasPrefix(err.Error(), "DaemonSet/kube-system/"+name) {
 		t.Errorf("the whole workload is not asked for: %v", err)
@@ -128,7 +129,7 @@ func TestCluster_Apply_AStaticPodElsewhere(t *testing.T) {
 
 // A control plane whose Node was deleted and registered again has no label, and its static pod keeps its permissions.
 func TestCluster_Apply_AStaticPodWithoutTheLabel(t *testing.T) {
-	m := existingtest.LivingAs(t, v1alpha1.CloudConfiguration{Provider: "onprem", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1"})
+	m := existingtest.LivingAs(t, config.CloudConfiguration{Provider: "onprem", Mode: config.ModeDaemonSet, ClusterName: "ber1"})
 	client := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config)
 	if out, _, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"mode: StaticPod\n", workflow.Inputs{}); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -161,7 +162,7 @@ func TestCluster_Apply_AStaticPodWithoutTheLabel(t *testing.T) {
 
 // What cannot be asked is not gone: neither permissions nor files are taken away.
 func TestCluster_Apply_PodsCannotBeAsked(t *testing.T) {
-	m := existingtest.LivingAs(t, v1alpha1.CloudConfiguration{Provider: "onprem", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1"})
+	m := existingtest.LivingAs(t, config.CloudConfiguration{Provider: "onprem", Mode: config.ModeDaemonSet, ClusterName: "ber1"})
 	client := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config)
 	if out, _, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"mode: StaticPod\n", workflow.Inputs{}); err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
@@ -40,19 +40,19 @@ func TestKubeadmInit_HalvesByStage(t *testing.T) {
 		},
 		{
 			name:  "cut short in the first half",
-			files: map[string]string{machine.StateFile: phasestest.StateAt(v1alpha1.StageBegun), machine.APIServerPod: "x"},
+			files: map[string]string{machine.StateFile: phasestest.StateAt(state.StageBegun), machine.APIServerPod: "x"},
 			want:  []string{firstHalf, secondHalf},
 			stage: "Finished",
 		},
 		{
 			name:  "cut short between the halves",
-			files: map[string]string{machine.StateFile: phasestest.StateAt(v1alpha1.StageControlPlane)},
+			files: map[string]string{machine.StateFile: phasestest.StateAt(state.StageControlPlane)},
 			want:  []string{secondHalf},
 			stage: "Finished",
 		},
 		{
 			name:  "finished",
-			files: map[string]string{machine.StateFile: phasestest.StateAt(v1alpha1.StageFinished)},
+			files: map[string]string{machine.StateFile: phasestest.StateAt(state.StageFinished)},
 			stage: "Finished",
 		},
 		{
@@ -127,10 +127,10 @@ func TestKubeadmPhases_OnAForeignControlPlane(t *testing.T) {
 func TestKubeadmJoin_OnAControlPlaneOfInit(t *testing.T) {
 	m, _ := machinetest.New(t)
 	machinetest.Put(t, m, machine.KubeletConf, "x")
-	machinetest.Put(t, m, machine.StateFile, phasestest.StateAt(v1alpha1.StageFinished))
+	machinetest.Put(t, m, machine.StateFile, phasestest.StateAt(state.StageFinished))
 	_, err := phasestest.Run{Config: phasestest.JoinConfig, Inputs: workflow.Inputs{Role: kubeadm.RoleJoin}}.Do(t, m, bootstrap.KubeadmJoin())
 	phasestest.WantError(t, err, "join on a machine of `ccmadm init`", finding.ExitRefused)
-	if got := machinetest.Content(m, machine.StateFile); got != phasestest.StateAt(v1alpha1.StageFinished) {
+	if got := machinetest.Content(m, machine.StateFile); got != phasestest.StateAt(state.StageFinished) {
 		t.Errorf("the state is now\n%s", got)
 	}
 }
@@ -140,7 +140,7 @@ func TestLocalServer_OfASecondRun(t *testing.T) {
 	m, _ := machinetest.New(t)
 	machinetest.Put(t, m, machine.ControllerManagerConf, "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n"+
 		"users: [{name: u, user: {}}]\nclusters: [{name: c, cluster: {server: 'https://10.0.0.5:7443'}}]\n")
-	machinetest.Put(t, m, machine.StateFile, phasestest.StateAt(v1alpha1.StageFinished))
+	machinetest.Put(t, m, machine.StateFile, phasestest.StateAt(state.StageFinished))
 	r, _ := phasestest.Run{}.Must(t, m)
 	if got := workflow.LocalServer(r.Host); got != "https://10.0.0.5:7443" {
 		t.Errorf("got %s, want what kubeadm gave the other components", got)
@@ -179,11 +179,11 @@ func TestCheckKubeletInUse(t *testing.T) {
 		},
 		{
 			name:  "the second run of a finished one",
-			files: map[string]string{machine.KubeletConf: "x", machine.StateFile: phasestest.StateAt(v1alpha1.StageFinished)},
+			files: map[string]string{machine.KubeletConf: "x", machine.StateFile: phasestest.StateAt(state.StageFinished)},
 		},
 		{
 			name:     "under another name",
-			files:    map[string]string{machine.KubeletConf: "x", machine.StateFile: phasestest.StateAt(v1alpha1.StageFinished)},
+			files:    map[string]string{machine.KubeletConf: "x", machine.StateFile: phasestest.StateAt(state.StageFinished)},
 			config:   strings.Replace(phasestest.InitConfig, "cp1", "cp9", 1),
 			wantErr:  `nodeRegistration.name is "cp9": this machine is Node/cp1`,
 			wantCode: finding.ExitRefused,
@@ -192,7 +192,7 @@ func TestCheckKubeletInUse(t *testing.T) {
 			name: "in another role",
 			files: map[string]string{
 				machine.KubeletConf: "x",
-				machine.StateFile:   strings.Replace(phasestest.StateAt(v1alpha1.StageFinished), "role: init", "role: join", 1),
+				machine.StateFile:   strings.Replace(phasestest.StateAt(state.StageFinished), "role: init", "role: join", 1),
 			},
 			wantErr:  "init on a machine of `ccmadm join`",
 			wantCode: finding.ExitRefused,
@@ -273,7 +273,7 @@ func TestKubeadmConfig(t *testing.T) {
 
 func TestKubeadmConfig_OfAFinishedMachineStays(t *testing.T) {
 	m, _ := machinetest.New(t)
-	machinetest.Put(t, m, machine.StateFile, phasestest.StateAt(v1alpha1.StageFinished))
+	machinetest.Put(t, m, machine.StateFile, phasestest.StateAt(state.StageFinished))
 	machinetest.Put(t, m, machine.KubeadmConfig, "what kubeadm was given\n")
 	r, out := phasestest.Run{Config: phasestest.InitConfig}.Must(t, m)
 	if err := bootstrap.KubeadmConfig().Do(t.Context(), r); err != nil {

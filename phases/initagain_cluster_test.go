@@ -13,7 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
@@ -27,13 +29,13 @@ import (
 )
 
 // credential is a file with a credential.
-func credential(t *testing.T, key, value string) v1alpha1.Credential {
+func credential(t *testing.T, key, value string) config.Credential {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), key)
 	if err := os.WriteFile(path, []byte(value), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return v1alpha1.Credential{Key: key, File: path}
+	return config.Credential{Key: key, File: path}
 }
 
 // behindProxy is the environment of a shell that has a proxy.
@@ -41,11 +43,11 @@ func behindProxy(name string) string { return map[string]string{"HTTPS_PROXY": "
 
 // unproven is the state of a machine whose Node no run of ours has seen initialized.
 func unproven() string {
-	return strings.Replace(phasestest.StateAt(v1alpha1.StageFinished), "initialized: true\n", "", 1)
+	return strings.Replace(phasestest.StateAt(state.StageFinished), "initialized: true\n", "", 1)
 }
 
 // initAgain runs phases as a run of the whole list does on a machine that has its cluster.
-func initAgain(t *testing.T, m *machine.Machine, said v1alpha1.CloudConfiguration, list ...workflow.Phase) (string, error) {
+func initAgain(t *testing.T, m *machine.Machine, said config.CloudConfiguration, list ...workflow.Phase) (string, error) {
 	t.Helper()
 	r, out := phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Flags: said}}.Must(t, m)
 	err := r.Do(t.Context(), list)
@@ -68,7 +70,7 @@ func TestCluster_InitAgain_KeepsTheFilesInUse(t *testing.T) {
 		}
 		return files
 	}
-	now := []v1alpha1.Credential{credential(t, "token", "new"), credential(t, "network", "net-1")}
+	now := []config.Credential{credential(t, "token", "new"), credential(t, "network", "net-1")}
 	file := phasestest.CloudDocument + "credentials: [{key: token, file: " + now[0].File + "}, " +
 		"{key: network, file: " + now[1].File + "}]\n"
 	if out, _, err := existingtest.ApplyRun(t, m, file, workflow.Inputs{}); err != nil {
@@ -78,7 +80,7 @@ func TestCluster_InitAgain_KeepsTheFilesInUse(t *testing.T) {
 	const refusal = "init with the provider's token: what is in use in the cluster is another one"
 	for _, tt := range []struct {
 		name    string
-		names   []v1alpha1.Credential
+		names   []config.Credential
 		state   string
 		wantErr string
 		want    map[string]string
@@ -88,11 +90,11 @@ func TestCluster_InitAgain_KeepsTheFilesInUse(t *testing.T) {
 		{name: "names one of two", names: now[:1], want: want},
 		{
 			name:  "names that of the first day",
-			names: []v1alpha1.Credential{credential(t, "token", "old")}, wantErr: refusal, want: want,
+			names: []config.Credential{credential(t, "token", "old")}, wantErr: refusal, want: want,
 		},
 		{
 			name:  "corrects it before the Node has come through",
-			names: []v1alpha1.Credential{credential(t, "token", "right")}, state: unproven(),
+			names: []config.Credential{credential(t, "token", "right")}, state: unproven(),
 			want: map[string]string{"token": "right"},
 		},
 	} {
@@ -100,7 +102,7 @@ func TestCluster_InitAgain_KeepsTheFilesInUse(t *testing.T) {
 			if tt.state != "" {
 				machinetest.Put(t, m, machine.StateFile, tt.state)
 			}
-			_, err := initAgain(t, m, v1alpha1.CloudConfiguration{Credentials: tt.names}, manager.CloudConfig())
+			_, err := initAgain(t, m, config.CloudConfiguration{Credentials: tt.names}, manager.CloudConfig())
 			phasestest.WantError(t, err, tt.wantErr, finding.ExitRefused)
 			if diff := cmp.Diff(tt.want, inUse()); diff != "" {
 				t.Errorf("the Secret (-want +got):\n%s", diff)
@@ -120,7 +122,7 @@ func TestCluster_InitAgain_FilesCannotBeAsked(t *testing.T) {
 		return answered
 	})
 	machinetest.Put(t, m, machine.AdminConf, phasestest.KubeconfigText(t, silent))
-	said := v1alpha1.CloudConfiguration{Credentials: []v1alpha1.Credential{credential(t, "token", "a-token")}}
+	said := config.CloudConfiguration{Credentials: []config.Credential{credential(t, "token", "a-token")}}
 	_, err := initAgain(t, m, said, manager.CloudConfig())
 	phasestest.WantError(t, err, "find the provider's files that are in use", finding.ExitRefused)
 }
@@ -178,7 +180,7 @@ func TestCluster_InitAgain_KeepsTheProxies(t *testing.T) {
 
 func TestCluster_InitAgain_KeepsTheProxyOfAStaticPod(t *testing.T) {
 	said := scheduledOnprem()
-	said.Mode = v1alpha1.ModeStaticPod
+	said.Mode = config.ModeStaticPod
 	m := existingtest.LivingAs(t, said)
 	write := func(env func(string) string) string {
 		t.Helper()
@@ -230,7 +232,7 @@ func TestCluster_InitAgain_BesideARunThatWasCutShort(t *testing.T) {
 	before, _ := phasestest.JournalOf(t)
 	for _, became := range []string{"created", "unchanged"} {
 		want := "DaemonSet/kube-system/" + name + " " + became
-		out, err := initAgain(t, m, v1alpha1.CloudConfiguration{}, manager.RBAC(), manager.Addon(), manager.Record())
+		out, err := initAgain(t, m, config.CloudConfiguration{}, manager.RBAC(), manager.Addon(), manager.Record())
 		if err != nil || !strings.Contains(out, want) {
 			t.Fatalf("want %q: %v\n%s", want, err, out)
 		}
@@ -261,7 +263,7 @@ func TestCluster_InitAgain_OneRunAtATime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = initAgain(t, m, v1alpha1.CloudConfiguration{}, manager.RBAC())
+	_, err = initAgain(t, m, config.CloudConfiguration{}, manager.RBAC())
 	phasestest.WantError(t, err, "run 1, ccmadm apply on cp2", finding.ExitRefused)
 	if err := other.Close(t.Context()); err != nil {
 		t.Fatal(err)
@@ -283,7 +285,7 @@ func TestCluster_InitAgain_OneRunAtATime(t *testing.T) {
 // need.
 func TestCluster_InitAgain_AStaticPodElsewhere(t *testing.T) {
 	said := scheduledOnprem()
-	said.Mode = v1alpha1.ModeStaticPod
+	said.Mode = config.ModeStaticPod
 	m := existingtest.LivingAs(t, said)
 	client := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config)
 	if out, err := initAgain(t, m, said, manager.ControlPlane()); err != nil {
@@ -298,7 +300,7 @@ func TestCluster_InitAgain_AStaticPodElsewhere(t *testing.T) {
 	if out, _, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"mode: DaemonSet\n", workflow.Inputs{Command: "apply"}); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	out, err := initAgain(t, m, v1alpha1.CloudConfiguration{}, manager.RBAC())
+	out, err := initAgain(t, m, config.CloudConfiguration{}, manager.RBAC())
 	if err != nil || phasestest.Who(t, client) != "User ServiceAccount" {
 		t.Errorf("permissions of %s, %v\n%s", phasestest.Who(t, client), err, out)
 	}
@@ -307,9 +309,9 @@ func TestCluster_InitAgain_AStaticPodElsewhere(t *testing.T) {
 // A phase by itself goes by the files in use, wherever those of the first day were: most phases need none of them.
 func TestCluster_Phase_GoesByTheFilesInUse(t *testing.T) {
 	first := credential(t, "token", "a-token")
-	m := existingtest.LivingAs(t, v1alpha1.CloudConfiguration{
-		Provider: "hetzner", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1",
-		Credentials: []v1alpha1.Credential{first},
+	m := existingtest.LivingAs(t, config.CloudConfiguration{
+		Provider: "hetzner", Mode: config.ModeDaemonSet, ClusterName: "ber1",
+		Credentials: []config.Credential{first},
 	})
 	if err := os.Remove(first.File); err != nil {
 		t.Fatal(err)
@@ -330,7 +332,7 @@ func TestCluster_InitAgain_WithoutAToken(t *testing.T) {
 	if err := secrets.DeleteCollection(t.Context(), metav1.DeleteOptions{}, tokens); err != nil {
 		t.Fatal(err)
 	}
-	out, err := initAgain(t, m, v1alpha1.CloudConfiguration{}, bootstrap.ShowJoinCommand())
+	out, err := initAgain(t, m, config.CloudConfiguration{}, bootstrap.ShowJoinCommand())
 	if err != nil || !strings.Contains(out, "kubeadm token create") {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -354,7 +356,7 @@ func TestCluster_InitAgain_BehindWorkersThatFailed(t *testing.T) {
 	if err := client.AppsV1().DaemonSets("kube-system").Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	out, err := initAgain(t, m, v1alpha1.CloudConfiguration{}, manager.RBAC(), manager.Addon(), manager.Record())
+	out, err := initAgain(t, m, config.CloudConfiguration{}, manager.RBAC(), manager.Addon(), manager.Record())
 	if err != nil || !strings.Contains(out, "DaemonSet/kube-system/"+name+" created") {
 		t.Errorf("%v\n%s", err, out)
 	}

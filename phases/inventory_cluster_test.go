@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
@@ -51,7 +52,7 @@ func TestCluster_Inventory(t *testing.T) {
 	})
 	path := filepath.Join(t.TempDir(), "machines.yaml")
 	given := phasestest.Run{Config: phasestest.InitConfig}
-	given.Inputs.Flags = v1alpha1.CloudConfiguration{Inventory: path, ClusterName: "ber1"}
+	given.Inputs.Flags = config.CloudConfiguration{Inventory: path, ClusterName: "ber1"}
 	init := func(r phasestest.Run, document string, phases ...workflow.Phase) (string, error) {
 		t.Helper()
 		if err := os.WriteFile(path, []byte(document), 0o600); err != nil {
@@ -62,7 +63,7 @@ func TestCluster_Inventory(t *testing.T) {
 	if out, err := init(given, listOne, manager.ControlPlane(), manager.CloudConfig()); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	publish(t, m, v1alpha1.CloudConfiguration{ClusterName: "ber1"})
+	publish(t, m, config.CloudConfiguration{ClusterName: "ber1"})
 	if got := machinetest.Content(m, "/etc/kubernetes/cloud-config/cloud.conf"); got != pointer {
 		t.Errorf("the static pod's cloud.conf is\n%s", got)
 	}

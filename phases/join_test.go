@@ -16,8 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
@@ -88,7 +88,7 @@ func TestAnyAddress(t *testing.T) {
 	for _, tt := range []struct{ subnets, want string }{
 		{"", "0.0.0.0"}, {"10.244.0.0/16", "0.0.0.0"}, {"fd00:10::/56", "::"}, {"fd00:10::/56,10.244.0.0/16", "0.0.0.0"},
 	} {
-		if got, err := record.NodeIP(t.Context(), r.Host, v1alpha1.NodeIPDefault, tt.subnets); err != nil || got != tt.want {
+		if got, err := record.NodeIP(t.Context(), r.Host, config.NodeIPDefault, tt.subnets); err != nil || got != tt.want {
 			t.Errorf("pod subnets %q: got %q, %v, want %q", tt.subnets, got, err, tt.want)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/adoption"
 	"github.com/ccmadm/ccmadm/phases/existingtest"
 	"github.com/ccmadm/ccmadm/phases/journal"
@@ -78,7 +78,7 @@ func TestCluster_Apply_IsInTheJournal_AndRolledBack(t *testing.T) {
 		a.ControllerManager.Image != b.ControllerManager.Image || a.Lifecycle != b.Lifecycle {
 		t.Errorf("after a rollback the record says %+v, want %+v", a, b)
 	}
-	if _, err := record.GetWorkload(t.Context(), client, v1alpha1.ModeDaemonSet, "hetzner-cloud-controller-manager"); err != nil {
+	if _, err := record.GetWorkload(t.Context(), client, config.ModeDaemonSet, "hetzner-cloud-controller-manager"); err != nil {
 		t.Error(err)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
 	"github.com/ccmadm/ccmadm/phases/bootstrap"
@@ -55,7 +55,7 @@ func TestKubeadmConfig_BetweenTheHalves(t *testing.T) {
 			if err := bootstrap.KubeadmConfig().Do(t.Context(), r); err != nil {
 				t.Fatal(err)
 			}
-			machinetest.Put(t, m, machine.StateFile, phasestest.StateAt(v1alpha1.StageControlPlane))
+			machinetest.Put(t, m, machine.StateFile, phasestest.StateAt(state.StageControlPlane))
 			before := machinetest.Content(m, machine.KubeadmConfig)
 			r, _ = phasestest.Run{Config: strings.Replace(file, tt.from, tt.to, 1)}.Must(t, m)
 			err := bootstrap.KubeadmConfig().Do(t.Context(), r)

@@ -11,8 +11,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
 	"github.com/ccmadm/ccmadm/phases/existingtest"
@@ -21,8 +22,8 @@ import (
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
-func scheduledOnprem() v1alpha1.CloudConfiguration {
-	return v1alpha1.CloudConfiguration{Provider: "onprem", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1"}
+func scheduledOnprem() config.CloudConfiguration {
+	return config.CloudConfiguration{Provider: "onprem", Mode: config.ModeDaemonSet, ClusterName: "ber1"}
 }
 
 // This machine's copy of the settings is that of its last run. Another control plane has changed the manager since: a
@@ -57,11 +58,11 @@ func TestCluster_Phase_GoesByTheClustersRecord(t *testing.T) {
 	if !slices.Equal(c.ControllerManager.ExtraArgs, []string{"--v=4"}) || c.NodeIP != "10.0.0.0/24" {
 		t.Errorf("the record says %+v", c)
 	}
-	for _, said := range []v1alpha1.CloudConfiguration{
-		{Mode: v1alpha1.ModeStaticPod},
+	for _, said := range []config.CloudConfiguration{
+		{Mode: config.ModeStaticPod},
 		{Provider: "sample"},
 		{Routes: new(true)},
-		{NodeAgent: v1alpha1.AgentPolicy{Enabled: new(true)}},
+		{NodeAgent: config.AgentPolicy{Enabled: new(true)}},
 	} {
 		for _, p := range []workflow.Phase{manager.RBAC(), manager.Addon(), manager.ControlPlane(), manager.NodeAgent()} {
 			_, err := phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Flags: said}}.Do(t, m, p)
@@ -78,7 +79,7 @@ func TestCluster_Phase_OnAControlPlaneThatJoined(t *testing.T) {
 	}
 	machinetest.Put(t, m, machine.KubeletConfig, "x")
 	machinetest.Put(t, m, machine.KubeadmConfig, phasestest.JoinConfig)
-	other := workflow.Inputs{Flags: v1alpha1.CloudConfiguration{Provider: "sample"}}
+	other := workflow.Inputs{Flags: config.CloudConfiguration{Provider: "sample"}}
 	_, err := phasestest.Run{Config: phasestest.InitConfig, Inputs: other}.Do(t, m, manager.RBAC())
 	phasestest.WantError(t, err, "the cluster's record says", finding.ExitRefused)
 }
@@ -88,7 +89,7 @@ func TestCluster_Phase_CorrectedBeforeANodeCameThrough(t *testing.T) {
 	said := scheduledOnprem()
 	said.ControllerManager.Image = "registry.example/wrong:1"
 	m := existingtest.LivingAs(t, said)
-	before := strings.Replace(phasestest.StateAt(v1alpha1.StageFinished), "initialized: true\n", "", 1)
+	before := strings.Replace(phasestest.StateAt(state.StageFinished), "initialized: true\n", "", 1)
 	machinetest.Put(t, m, machine.StateFile, before)
 	own := machinetest.Content(m, machine.RecordFile)
 	machinetest.Put(t, m, machine.RecordFile, strings.Replace(own, "wrong:1", "right:1", 1))
@@ -107,7 +108,7 @@ func TestCluster_Phase_CorrectedBeforeANodeCameThrough(t *testing.T) {
 func TestPhase_WithoutAnAnswerNothingIsDone(t *testing.T) {
 	t.Parallel() // half a minute of patience
 	m, _ := phasestest.ControlPlaneMachine(t, &rest.Config{Host: "https://127.0.0.1:1"})
-	machinetest.Put(t, m, machine.StateFile, phasestest.StateAt(v1alpha1.StageFinished))
+	machinetest.Put(t, m, machine.StateFile, phasestest.StateAt(state.StageFinished))
 	machinetest.Put(t, m, machine.RecordFile,
 		"apiVersion: ccmadm.dev/v1alpha1\nkind: Record\n"+
 			"configuration: {provider: onprem, mode: StaticPod, clusterName: ber1}\n")

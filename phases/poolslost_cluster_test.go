@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/existingtest"
 	"github.com/ccmadm/ccmadm/phases/phasestest"
@@ -16,7 +17,7 @@ import (
 
 // The definition of AddressPool was deleted, and all pools with it: apply brings back the definition, and says so.
 func TestCluster_Apply_LostPools(t *testing.T) {
-	m := existingtest.LivingAs(t, v1alpha1.CloudConfiguration{Provider: "onprem", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1"})
+	m := existingtest.LivingAs(t, config.CloudConfiguration{Provider: "onprem", Mode: config.ModeDaemonSet, ClusterName: "ber1"})
 	phasestest.Made(t, kubernetes.NewForConfigOrDie(phasestest.Cluster.Config).CoreV1().Services("default"), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "web", Annotations: map[string]string{v1alpha1.AllocatedAnnotation: "192.0.2.4"},

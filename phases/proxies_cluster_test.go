@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/existingtest"
@@ -92,7 +93,7 @@ func TestCluster_Apply_ProxiesInExtraEnv(t *testing.T) {
 
 // A change of mode comes to one control plane after the other, and from the second on the workload is gone.
 func TestCluster_Apply_ProxiesOfAnotherControlPlane(t *testing.T) {
-	m := existingtest.LivingAs(t, v1alpha1.CloudConfiguration{Provider: "onprem", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1"})
+	m := existingtest.LivingAs(t, config.CloudConfiguration{Provider: "onprem", Mode: config.ModeDaemonSet, ClusterName: "ber1"})
 	client := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config)
 	if out, _, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"mode: StaticPod\n", workflow.Inputs{}); err != nil {
 		t.Fatalf("%v\n%s", err, out)

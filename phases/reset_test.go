@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
 	"github.com/ccmadm/ccmadm/phases/bootstrap"
@@ -28,7 +28,7 @@ func TestReset(t *testing.T) {
 	machinetest.Put(t, m, machine.CloudConfigDir+"/cloud.conf", "ours")
 	machinetest.Put(t, m, machine.CloudConfigDir+"/theirs/ca.pem", "the administrator's")
 	machinetest.Put(t, m, machine.CloudConfigDir+"/proxy.env", "the administrator's, too")
-	machinetest.Put(t, m, machine.StateFile, phasestest.StateAt(v1alpha1.StageFinished)+"files: ["+machine.CloudConfigDir+"/cloud.conf]\n")
+	machinetest.Put(t, m, machine.StateFile, phasestest.StateAt(state.StageFinished)+"files: ["+machine.CloudConfigDir+"/cloud.conf]\n")
 	const line = "route 10.244.1.0/24 via 192.0.2.2 proto 158 metric 158"
 	left := []string{line}
 	m.PodNetwork = func() ([]string, func() error, error) {

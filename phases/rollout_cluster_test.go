@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
@@ -17,7 +18,7 @@ import (
 
 func TestCluster_Rollout_KnowsItsOwnStaticPod(t *testing.T) {
 	m, _ := phasestest.ControlPlaneMachine(t, phasestest.Cluster.Config)
-	said := v1alpha1.CloudConfiguration{ClusterName: "ber1", ControllerManager: v1alpha1.ControllerManager{ExtraEnv: []string{"A=1", "B=2"}}}
+	said := config.CloudConfiguration{ClusterName: "ber1", ControllerManager: config.ControllerManager{ExtraEnv: []string{"A=1", "B=2"}}}
 	for _, p := range []workflow.Phase{manager.Kubeconfig(), manager.ControlPlane()} {
 		if out, err := (phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Flags: said}}).Do(t, m, p); err != nil {
 			t.Fatalf("%v\n%s", err, out)

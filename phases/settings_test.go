@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
 	"github.com/ccmadm/ccmadm/phases/phasestest"
 	"github.com/ccmadm/ccmadm/phases/settings"
@@ -30,25 +30,25 @@ func TestSettle(t *testing.T) {
 	}
 	tests := []struct {
 		name     string
-		given    v1alpha1.CloudConfiguration
+		given    config.CloudConfiguration
 		provider string
-		mode     v1alpha1.Mode
+		mode     config.Mode
 		wantErr  string
 	}{
-		{name: "nothing", provider: "onprem", mode: v1alpha1.ModeStaticPod},
-		{name: "a provider whose secrets a static pod would show", given: v1alpha1.CloudConfiguration{Provider: "hetzner"}, provider: "hetzner", mode: v1alpha1.ModeDaemonSet},
-		{name: "a mode stands", given: v1alpha1.CloudConfiguration{Provider: "hetzner", Mode: v1alpha1.ModeDeployment}, provider: "hetzner", mode: v1alpha1.ModeDeployment},
-		{name: "a file names its provider", given: v1alpha1.CloudConfiguration{Profile: own}, provider: "mine", mode: v1alpha1.ModeDaemonSet},
-		{name: "a file and its provider", given: v1alpha1.CloudConfiguration{Profile: own, Provider: "mine"}, provider: "mine", mode: v1alpha1.ModeDaemonSet},
+		{name: "nothing", provider: "onprem", mode: config.ModeStaticPod},
+		{name: "a provider whose secrets a static pod would show", given: config.CloudConfiguration{Provider: "hetzner"}, provider: "hetzner", mode: config.ModeDaemonSet},
+		{name: "a mode stands", given: config.CloudConfiguration{Provider: "hetzner", Mode: config.ModeDeployment}, provider: "hetzner", mode: config.ModeDeployment},
+		{name: "a file names its provider", given: config.CloudConfiguration{Profile: own}, provider: "mine", mode: config.ModeDaemonSet},
+		{name: "a file and its provider", given: config.CloudConfiguration{Profile: own, Provider: "mine"}, provider: "mine", mode: config.ModeDaemonSet},
 		{
-			name: "a file and another provider", given: v1alpha1.CloudConfiguration{Profile: own, Provider: "aws"},
+			name: "a file and another provider", given: config.CloudConfiguration{Profile: own, Provider: "aws"},
 			wantErr: `provider "aws": the profile ` + own + ` is that of "mine"`,
 		},
 		{
-			name: "no file", given: v1alpha1.CloudConfiguration{Profile: filepath.Join(dir, "x.yaml")},
+			name: "no file", given: config.CloudConfiguration{Profile: filepath.Join(dir, "x.yaml")},
 			wantErr: "read profile: open",
 		},
-		{name: "an empty file", given: v1alpha1.CloudConfiguration{Profile: empty}, wantErr: "it is empty"},
+		{name: "an empty file", given: config.CloudConfiguration{Profile: empty}, wantErr: "it is empty"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -74,16 +74,16 @@ func TestSettle(t *testing.T) {
 func TestCompatible(t *testing.T) {
 	tests := []struct {
 		name     string
-		settings v1alpha1.CloudConfiguration
+		settings config.CloudConfiguration
 		wantErr  string
 	}{
-		{"nothing special", v1alpha1.CloudConfiguration{Provider: "aws", Mode: v1alpha1.ModeStaticPod}, ""},
-		{"a companion alone", v1alpha1.CloudConfiguration{Provider: "kubevip", Mode: v1alpha1.ModeDeployment}, "provider kubevip serves Services only: nothing of it takes the uninitialized taint away"},
-		{"nobody's name", v1alpha1.CloudConfiguration{Provider: "generic", Mode: v1alpha1.ModeDaemonSet}, "provider generic needs --cloud-provider=VALUE"},
-		{"a name", v1alpha1.CloudConfiguration{Provider: "generic", Mode: v1alpha1.ModeDaemonSet, ControllerManager: v1alpha1.ControllerManager{ExtraArgs: []string{"--cloud-provider=acme"}}}, ""},
-		{"routes of a provider without", v1alpha1.CloudConfiguration{Provider: "digitalocean", Mode: v1alpha1.ModeDaemonSet, Routes: new(true)}, "routes: provider digitalocean programs no routes"},
-		{"a mode that would show a secret", v1alpha1.CloudConfiguration{Provider: "hetzner", Mode: v1alpha1.ModeStaticPod}, "mode: provider hetzner runs as DaemonSet or Deployment, not as StaticPod"},
-		{"the user's own manager", v1alpha1.CloudConfiguration{Provider: "generic", Mode: v1alpha1.ModeManual}, ""},
+		{"nothing special", config.CloudConfiguration{Provider: "aws", Mode: config.ModeStaticPod}, ""},
+		{"a companion alone", config.CloudConfiguration{Provider: "kubevip", Mode: config.ModeDeployment}, "provider kubevip serves Services only: nothing of it takes the uninitialized taint away"},
+		{"nobody's name", config.CloudConfiguration{Provider: "generic", Mode: config.ModeDaemonSet}, "provider generic needs --cloud-provider=VALUE"},
+		{"a name", config.CloudConfiguration{Provider: "generic", Mode: config.ModeDaemonSet, ControllerManager: config.ControllerManager{ExtraArgs: []string{"--cloud-provider=acme"}}}, ""},
+		{"routes of a provider without", config.CloudConfiguration{Provider: "digitalocean", Mode: config.ModeDaemonSet, Routes: new(true)}, "routes: provider digitalocean programs no routes"},
+		{"a mode that would show a secret", config.CloudConfiguration{Provider: "hetzner", Mode: config.ModeStaticPod}, "mode: provider hetzner runs as DaemonSet or Deployment, not as StaticPod"},
+		{"the user's own manager", config.CloudConfiguration{Provider: "generic", Mode: config.ModeManual}, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

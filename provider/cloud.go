@@ -40,6 +40,7 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/klog/v2"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/balancer"
 	"github.com/ccmadm/ccmadm/provider/inventory"
@@ -59,7 +60,7 @@ const clientName = "node-controller"
 
 // Cloud is the onprem provider. It answers from SetInformers on, which upstream calls before it starts a controller.
 type Cloud struct {
-	config  v1alpha1.OnPremConfiguration
+	config  config.OnPremConfiguration
 	cluster *cluster // from Initialize to SetInformers
 	nodes   atomic.Pointer[nodes.Nodes]
 	routed  bool // ServeRoutes was called

@@ -10,41 +10,42 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 )
 
 // ReadConfiguration decodes strictly and validates. A nil reader, or a file with
 // nothing but comments, means the defaults.
-func ReadConfiguration(r io.Reader) (v1alpha1.OnPremConfiguration, error) {
-	c := v1alpha1.OnPremConfiguration{TypeMeta: metav1.TypeMeta{
+func ReadConfiguration(r io.Reader) (config.OnPremConfiguration, error) {
+	c := config.OnPremConfiguration{TypeMeta: metav1.TypeMeta{
 		APIVersion: v1alpha1.APIVersion,
-		Kind:       v1alpha1.OnPremKind,
+		Kind:       config.OnPremKind,
 	}}
 	if r != nil {
 		data, err := io.ReadAll(r)
 		if err != nil {
-			return v1alpha1.OnPremConfiguration{}, fmt.Errorf("read %s: %w", v1alpha1.OnPremKind, err)
+			return config.OnPremConfiguration{}, fmt.Errorf("read %s: %w", config.OnPremKind, err)
 		}
 		if c, err = parse(data, c); err != nil {
-			return v1alpha1.OnPremConfiguration{}, err
+			return config.OnPremConfiguration{}, err
 		}
 	}
 	c.Default()
 	if err := c.Validate().ToAggregate(); err != nil { // YAML was validated with its lines
-		return c, fmt.Errorf("validate %s: %w", v1alpha1.OnPremKind, err)
+		return c, fmt.Errorf("validate %s: %w", config.OnPremKind, err)
 	}
 	return c, nil
 }
 
 // parse reads YAML, the only format.
-func parse(data []byte, defaults v1alpha1.OnPremConfiguration) (v1alpha1.OnPremConfiguration, error) {
+func parse(data []byte, defaults config.OnPremConfiguration) (config.OnPremConfiguration, error) {
 	if number, section, found := gitConfigSection(data); found {
 		return defaults, fmt.Errorf("read %s: line %d: %s begins a section of the git-config format, and only YAML is read: "+
-			"write \"site: ber1\" instead of \"site = ber1\"; `ccmadm config schema %[1]s` has all fields", v1alpha1.OnPremKind, number, section)
+			"write \"site: ber1\" instead of \"site = ber1\"; `ccmadm config schema %[1]s` has all fields", config.OnPremKind, number, section)
 	}
-	c, err := v1alpha1.DecodeOnPremConfiguration("", data)
-	if errors.Is(err, v1alpha1.ErrEmpty) {
+	c, err := config.DecodeOnPremConfiguration("", data)
+	if errors.Is(err, config.ErrEmpty) {
 		return defaults, nil
 	}
 	if err != nil {
@@ -66,7 +67,7 @@ func gitConfigSection(data []byte) (number int, section string, found bool) {
 }
 
 // sourceOf opens what the configuration names.
-func sourceOf(c v1alpha1.InventorySource, client kubernetes.Interface) inventory.Source {
+func sourceOf(c config.InventorySource, client kubernetes.Interface) inventory.Source {
 	switch {
 	case c.URL != "":
 		return inventory.NewHTTPS(c.URL, c.CAFile, c.Timeout.Duration, c.Interval.Duration)

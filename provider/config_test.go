@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
@@ -22,28 +23,28 @@ func seconds(n int) metav1.Duration {
 
 func TestReadConfiguration(t *testing.T) {
 	const head = "apiVersion: ccmadm.dev/v1alpha1\nkind: OnPremConfiguration\n"
-	kind := metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.OnPremKind}
+	kind := metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: config.OnPremKind}
 	for _, tt := range []struct {
 		name    string
 		file    io.Reader
-		want    v1alpha1.OnPremConfiguration
+		want    config.OnPremConfiguration
 		wantErr string
 	}{
-		{name: "no file", want: v1alpha1.OnPremConfiguration{TypeMeta: kind, Site: "default"}},
+		{name: "no file", want: config.OnPremConfiguration{TypeMeta: kind, Site: "default"}},
 		{
 			name: "comments only",
 			file: strings.NewReader("# nothing to say\n"),
-			want: v1alpha1.OnPremConfiguration{TypeMeta: kind, Site: "default"},
+			want: config.OnPremConfiguration{TypeMeta: kind, Site: "default"},
 		},
 		{
 			name: "kind only",
 			file: strings.NewReader(head),
-			want: v1alpha1.OnPremConfiguration{TypeMeta: kind, Site: "default"},
+			want: config.OnPremConfiguration{TypeMeta: kind, Site: "default"},
 		},
 		{
 			name: "everything",
 			file: strings.NewReader(head + "site: ber1\nregion: ber\nzone: ber-a\ninstanceType: r650.64c\n"),
-			want: v1alpha1.OnPremConfiguration{
+			want: config.OnPremConfiguration{
 				TypeMeta: kind, Site: "ber1", Region: "ber", Zone: "ber-a",
 				InstanceType: "r650.64c",
 			},
@@ -51,12 +52,12 @@ func TestReadConfiguration(t *testing.T) {
 		{
 			name: "between separators and comments",
 			file: strings.NewReader("# ours\n---\n" + head + "zone: ber-a\n---\n# the end\n"),
-			want: v1alpha1.OnPremConfiguration{TypeMeta: kind, Site: "default", Zone: "ber-a"},
+			want: config.OnPremConfiguration{TypeMeta: kind, Site: "default", Zone: "ber-a"},
 		},
 		{
 			name: "an inventory",
 			file: strings.NewReader(head + "inventory: {url: https://198.18.0.1/machines, silence: 2m, dryRun: true}\n"),
-			want: v1alpha1.OnPremConfiguration{TypeMeta: kind, Inventory: &v1alpha1.InventorySource{
+			want: config.OnPremConfiguration{TypeMeta: kind, Inventory: &config.InventorySource{
 				URL: "https://198.18.0.1/machines", Timeout: seconds(10), Interval: seconds(30), MaxLossPercent: 20,
 				MaxAge: seconds(600), Silence: seconds(120), DeletionDelay: seconds(300), DryRun: true,
 			}},

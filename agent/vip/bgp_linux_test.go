@@ -17,7 +17,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/manifests/manifeststest"
 )
 
@@ -64,7 +64,7 @@ func (c *cp) announce(t *testing.T) {
 	t.Helper()
 	const text = `{"localASN":64512,"peers":[{"address":"192.0.2.1","asn":64500,` +
 		`"bfd":{"enabled":true,"interval":"100ms"}}]}`
-	bgp := &v1alpha1.ControlPlaneVIPBGP{}
+	bgp := &config.ControlPlaneVIPBGP{}
 	must(t, json.Unmarshal([]byte(text), bgp))
 	c.run(t, Options{NodeAddress: addr(fmt.Sprintf("192.0.2.%d", c.host)), Address: addr(announcedVIP), BGP: bgp})
 }

@@ -26,7 +26,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/agent/changes"
 	"github.com/ccmadm/ccmadm/agent/metrics"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/provider/announce/l2"
 )
 
@@ -51,7 +51,7 @@ type Options struct {
 	MetricsAddress string
 	// BGP are routers to which the address is announced; nil: one machine answers ARP or NDP for it, and all that follows is
 	// for that.
-	BGP *v1alpha1.ControlPlaneVIPBGP
+	BGP *config.ControlPlaneVIPBGP
 
 	// Interface is where the address is answered for.
 	Interface string

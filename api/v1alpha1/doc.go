@@ -1,9 +1,10 @@
-// Package v1alpha1 has every document of ours, API group ccmadm.dev: their types, defaults, validation, the one strict
-// decoder, and the names of objects, labels and annotations.
+// Package v1alpha1 has our objects in a cluster, API group ccmadm.dev, and the names of objects, labels and annotations that
+// ccmadm's versions have in common.
 //
-// Start at [CloudConfiguration], which a user writes, and [Record], which a cluster carries.
+// Start at [AddressPool] and [BGPPeer], which users write, and [NodeAgent] and [NodeRoutes], which agents write. The files
+// that people write are in api/config, and what ccmadm writes down in api/state.
 //
-// It reads and writes nothing but the bytes that it is given, and imports no other package of ours but finding.
+// It reads and writes nothing, and imports no other package of ours but finding.
 //
 // +k8s:deepcopy-gen=package
 // +groupName=ccmadm.dev

@@ -7,6 +7,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 const (
 	// GroupName is the API group of our documents, and the prefix of our labels and annotations.
 	GroupName = "ccmadm.dev"
+	// APIVersion is that of all our documents and objects.
+	APIVersion = GroupName + "/v1alpha1"
 	// FieldManager is that of server-side apply, and the value of ManagedByLabel.
 	FieldManager = "ccmadm"
 	// Namespace is where all namespaced objects are.

@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/rehearsal"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
@@ -150,7 +150,7 @@ func (a *adopter) bind(cmd *cobra.Command, s workflow.Streams, list []workflow.P
 func (a *adopter) newRun(cmd *cobra.Command, s workflow.Streams) (*workflow.Run, error) {
 	o := a.options
 	a.adoption.Via = fleet.Via(a.via)
-	o.Flags.Mode = v1alpha1.Mode(a.mode)
+	o.Flags.Mode = config.Mode(a.mode)
 	if err := checkOutput(o.Output); err != nil {
 		return nil, err
 	}
@@ -184,7 +184,7 @@ func (a *adopter) rehearse(cmd *cobra.Command, s workflow.Streams) error {
 // rehearsalArgs are the flags of a rehearsal with what was said, be it in the file or as flags. The cluster is that of
 // this control plane, which is changed afterwards, whatever KUBECONFIG says. Without a binary it is one in a pod, which
 // has images.
-func rehearsalArgs(binary, nodeImage string, said *v1alpha1.CloudConfiguration) []string {
+func rehearsalArgs(binary, nodeImage string, said *config.CloudConfiguration) []string {
 	type flag struct{ name, value string }
 	where := []flag{{"binary", binary}}
 	if binary == "" {

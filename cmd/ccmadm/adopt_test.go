@@ -4,14 +4,14 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/config"
 )
 
 // What the file of -f says is rehearsed, as what flags say.
 func TestRehearsalArgs(t *testing.T) {
-	said := &v1alpha1.CloudConfiguration{
-		Provider: "aws", CloudConfig: v1alpha1.CloudConfigFile{File: "/etc/cloud.conf"},
-		Credentials: []v1alpha1.Credential{{Key: "a", File: "/etc/a"}, {Key: "b", Env: "B"}},
+	said := &config.CloudConfiguration{
+		Provider: "aws", CloudConfig: config.CloudConfigFile{File: "/etc/cloud.conf"},
+		Credentials: []config.Credential{{Key: "a", File: "/etc/a"}, {Key: "b", Env: "B"}},
 	}
 	said.ControllerManager.ExtraArgs = []string{"--v=4", "--master=x"}
 	want := []string{

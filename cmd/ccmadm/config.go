@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/docs/schema"
@@ -35,7 +36,7 @@ func newConfigPrint(s workflow.Streams) *cobra.Command {
 		Long:  "Prints every setting. What is empty, ccmadm finds out when it runs; `ccmadm config schema` says how.",
 		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			config := &v1alpha1.CloudConfiguration{}
+			config := &config.CloudConfiguration{}
 			if path != "" {
 				var err error
 				if config, err = readConfig(path); err != nil {
@@ -69,7 +70,7 @@ An editor that has the YAML language server completes and checks a file that beg
 			if len(args) > 1 {
 				return finding.Usagef("%s: want one kind, got %d", cmd.CommandPath(), len(args))
 			}
-			text, err := schema.Of(append(args, v1alpha1.ConfigKind)[0])
+			text, err := schema.Of(append(args, config.ConfigKind)[0])
 			if err != nil {
 				return finding.Usagef("%s: %w", cmd.CommandPath(), err)
 			}
@@ -145,7 +146,7 @@ func requireConfig(cmd *cobra.Command, path *string) {
 	_ = cmd.MarkFlagRequired("config") // fails only for a flag that was not declared
 }
 
-func printConfig(s workflow.Streams, config *v1alpha1.CloudConfiguration) error {
+func printConfig(s workflow.Streams, config *config.CloudConfiguration) error {
 	config.Default()
 	data, err := config.Encode()
 	if err != nil {
@@ -155,7 +156,7 @@ func printConfig(s workflow.Streams, config *v1alpha1.CloudConfiguration) error 
 	return err
 }
 
-func readConfig(path string) (*v1alpha1.CloudConfiguration, error) {
+func readConfig(path string) (*config.CloudConfiguration, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, finding.Usagef("read configuration: %w", err)
@@ -163,14 +164,14 @@ func readConfig(path string) (*v1alpha1.CloudConfiguration, error) {
 	return decodeConfig(path, data)
 }
 
-func decodeConfig(path string, data []byte) (*v1alpha1.CloudConfiguration, error) {
+func decodeConfig(path string, data []byte) (*config.CloudConfiguration, error) {
 	file, err := kubeadm.Parse(path, data)
 	if err != nil {
 		return nil, &finding.Error{Code: finding.ExitUsage, Err: err}
 	}
 	doc, line, ok := file.TakeCloudConfiguration()
 	if !ok {
-		return nil, finding.Usagef("read %s: it has no document of kind %s", path, v1alpha1.ConfigKind)
+		return nil, finding.Usagef("read %s: it has no document of kind %s", path, config.ConfigKind)
 	}
-	return v1alpha1.DecodeCloudConfiguration(path, line, doc, settings.KnownProvider)
+	return config.DecodeCloudConfiguration(path, line, doc, settings.KnownProvider)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/workflow"
@@ -61,7 +61,7 @@ func (w *workflowFlags) newRun(cmd *cobra.Command, s workflow.Streams, single bo
 	o := w.options
 	o.Single = single
 	o.CheckFiles = checkFiles
-	o.Flags.Mode = v1alpha1.Mode(w.mode)
+	o.Flags.Mode = config.Mode(w.mode)
 	o.Flags.Wait.Timeout = w.timeout
 	if cmd.Flags().Changed("node-agent") {
 		o.Flags.NodeAgent.Enabled = &w.nodeAgent
@@ -83,16 +83,16 @@ func (w *workflowFlags) newRun(cmd *cobra.Command, s workflow.Streams, single bo
 }
 
 // parseCredentials reads --credential. File names are relative to the working directory.
-func parseCredentials(given []string) ([]v1alpha1.Credential, error) {
-	var list []v1alpha1.Credential
+func parseCredentials(given []string) ([]config.Credential, error) {
+	var list []config.Credential
 	for _, text := range given {
 		key, from, ok := strings.Cut(text, "=")
 		if !ok || key == "" || from == "" {
 			return nil, finding.Usagef("read --credential: %q has not the form KEY=FILE or KEY=env:NAME", key)
 		}
-		c := v1alpha1.Credential{Key: key, File: from}
+		c := config.Credential{Key: key, File: from}
 		if name, ok := strings.CutPrefix(from, "env:"); ok {
-			c = v1alpha1.Credential{Key: key, Env: name}
+			c = config.Credential{Key: key, Env: name}
 		}
 		list = append(list, c)
 	}

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/workflow"
@@ -105,17 +106,17 @@ func (o *observer) nodes(ctx context.Context, s workflow.Streams) ([]corev1.Node
 }
 
 // exportNodes lists each Node as a machine with the identity that it has now.
-func exportNodes(site string, nodes []corev1.Node) *v1alpha1.Inventory {
-	inv := &v1alpha1.Inventory{
-		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.InventoryKind},
-		Metadata: v1alpha1.InventoryMetadata{Site: site, Serial: 1},
+func exportNodes(site string, nodes []corev1.Node) *config.Inventory {
+	inv := &config.Inventory{
+		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: config.InventoryKind},
+		Metadata: config.InventoryMetadata{Site: site, Serial: 1},
 	}
 	for _, n := range nodes {
-		m := v1alpha1.Machine{ID: n.Name, Hostname: n.Name, State: v1alpha1.MachineActive}
+		m := config.Machine{ID: n.Name, Hostname: n.Name, State: config.MachineActive}
 		if _, id, ours := inventory.Split(n.Spec.ProviderID); ours {
 			m.ID = id
 		}
-		m.Match.SystemUUID = v1alpha1.UUID(n.Status.NodeInfo.SystemUUID)
+		m.Match.SystemUUID = config.UUID(n.Status.NodeInfo.SystemUUID)
 		m.Region, m.Zone = n.Labels[corev1.LabelTopologyRegion], n.Labels[corev1.LabelTopologyZone]
 		m.InstanceType = n.Labels[corev1.LabelInstanceTypeStable]
 		inv.Machines = append(inv.Machines, m)

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/table"
@@ -81,14 +82,14 @@ func planOf(ctx context.Context, client kubernetes.Interface, path string, docum
 }
 
 // onpremConfiguration is the provider's in the cluster. Without one, it has its defaults.
-func onpremConfiguration(ctx context.Context, client kubernetes.Interface) (v1alpha1.OnPremConfiguration, error) {
+func onpremConfiguration(ctx context.Context, client kubernetes.Interface) (config.OnPremConfiguration, error) {
 	profile, err := templates.Load(provider.Name)
 	if err != nil {
-		return v1alpha1.OnPremConfiguration{}, err
+		return config.OnPremConfiguration{}, err
 	}
 	secret, err := client.CoreV1().Secrets(metav1.NamespaceSystem).Get(ctx, v1alpha1.CloudConfigName, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return v1alpha1.OnPremConfiguration{}, fmt.Errorf("read the provider's configuration: %w", err)
+		return config.OnPremConfiguration{}, fmt.Errorf("read the provider's configuration: %w", err)
 	}
 	config, err := provider.ReadConfiguration(bytes.NewReader(secret.Data[profile.Config.File]))
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/kubeadm"
@@ -23,7 +24,7 @@ import (
 
 // renderer is what render and images have in common: a profile, and the values to fill it with.
 type renderer struct {
-	settings   v1alpha1.CloudConfiguration
+	settings   config.CloudConfiguration
 	mode       string
 	kubernetes string
 	podSubnet  string
@@ -60,7 +61,7 @@ func (r *renderer) profile() (*templates.Profile, error) {
 		return p, err
 	case r.settings.Provider == "":
 		return nil, finding.Usagef("--provider is missing; `ccmadm provider list` shows them")
-	case r.settings.Provider == v1alpha1.ProviderAuto:
+	case r.settings.Provider == config.ProviderAuto:
 		found, err := settings.Detect(machine.New())
 		if err != nil {
 			return nil, err

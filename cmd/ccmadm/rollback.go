@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/adoption"
@@ -30,7 +30,7 @@ type rollbacker struct {
 	yes      bool
 	via      string
 	adoption adoption.Adoption // of a run of adopt or leave
-	files    v1alpha1.CloudConfiguration
+	files    config.CloudConfiguration
 	keys     []string // of credentials
 }
 
@@ -179,7 +179,7 @@ func (r *rollbacker) adopted(ctx context.Context, s workflow.Streams, runs []jou
 
 // giveFiles lays the files that are given over the settings of before, which have none. What is known to be lost has to
 // be given.
-func (r *rollbacker) giveFiles(s workflow.Streams, to *v1alpha1.CloudConfiguration, run *journal.Run, lost adoption.Lost) error {
+func (r *rollbacker) giveFiles(s workflow.Streams, to *config.CloudConfiguration, run *journal.Run, lost adoption.Lost) error {
 	var err error
 	if r.files.Credentials, err = parseCredentials(r.keys); err != nil {
 		return err

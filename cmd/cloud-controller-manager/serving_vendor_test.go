@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -76,7 +76,7 @@ func TestCluster_ServingCertificatesBesideAVendor(t *testing.T) {
 	becomesApproved(t, csr)
 
 	policies := client(t, plane.Config).AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
-	if err := policies.Delete(t.Context(), v1alpha1.KubeletPolicyName, metav1.DeleteOptions{}); err != nil {
+	if err := policies.Delete(t.Context(), config.KubeletPolicyName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	staysPending(t, asks(t, kubelet, "v1", "198.18.2.5", nil), "NoPolicy")
@@ -90,7 +90,7 @@ func TestCluster_ServingCertificatesBesideAVendor(t *testing.T) {
 func letBy(t *testing.T, ignore bool) {
 	t.Helper()
 	policies := client(t, plane.Config).AdmissionregistrationV1().ValidatingAdmissionPolicies()
-	policy, err := policies.Get(t.Context(), v1alpha1.KubeletPolicyName, metav1.GetOptions{})
+	policy, err := policies.Get(t.Context(), config.KubeletPolicyName, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/agent"
 	"github.com/ccmadm/ccmadm/agent/vip"
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
@@ -84,7 +85,7 @@ func TestCommand_VIP(t *testing.T) {
 	l2, bgp := here, here
 	l2.Interface, l2.MembersFile, l2.SecretFile, l2.Kubeconfig = "eth0", "/members", "/secret", "/config"
 	l2.APIServerPort, l2.HeartbeatPort, l2.MetricsAddress = 6444, 7, ""
-	bgp.BGP = &v1alpha1.ControlPlaneVIPBGP{LocalASN: 64512, Peers: []v1alpha1.ControlPlaneVIPPeer{{Address: "192.0.2.1", ASN: 64500}}}
+	bgp.BGP = &config.ControlPlaneVIPBGP{LocalASN: 64512, Peers: []config.ControlPlaneVIPPeer{{Address: "192.0.2.1", ASN: 64500}}}
 	for args, want := range map[string]vip.Options{
 		common + "--interface=eth0 --members-file=/members --secret-file=/secret --kubeconfig=/config " +
 			"--api-server-port=6444 --heartbeat-port=7 --metrics-address=": l2,

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/ccmadm/ccmadm/agent/vip"
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
@@ -76,7 +77,7 @@ func (o *vipFlags) parse() (err error) {
 		return fmt.Errorf("--node-address: %w", err)
 	}
 	if o.bgp != "" {
-		o.BGP = &v1alpha1.ControlPlaneVIPBGP{}
+		o.BGP = &config.ControlPlaneVIPBGP{}
 		if err := yaml.UnmarshalStrict([]byte(o.bgp), o.BGP); err != nil {
 			return fmt.Errorf("--bgp: %w", err)
 		}

@@ -10,7 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/config"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/docs/schema"
 	"github.com/ccmadm/ccmadm/templates"
 )
@@ -19,16 +20,16 @@ var update = flag.Bool("update", false, "rewrite docs/schema from the Go types")
 
 // documents are the Go types of the kinds.
 var documents = map[string]reflect.Type{
-	v1alpha1.ConfigKind:    reflect.TypeFor[v1alpha1.CloudConfiguration](),
-	v1alpha1.OnPremKind:    reflect.TypeFor[v1alpha1.OnPremConfiguration](),
-	v1alpha1.InventoryKind: reflect.TypeFor[v1alpha1.Inventory](),
-	v1alpha1.RecordKind:    reflect.TypeFor[v1alpha1.Record](),
-	templates.Kind:         reflect.TypeFor[templates.Profile](),
+	config.ConfigKind:    reflect.TypeFor[config.CloudConfiguration](),
+	config.OnPremKind:    reflect.TypeFor[config.OnPremConfiguration](),
+	config.InventoryKind: reflect.TypeFor[config.Inventory](),
+	state.RecordKind:     reflect.TypeFor[state.Record](),
+	templates.Kind:       reflect.TypeFor[templates.Profile](),
 }
 
 // TestGenerated keeps docs/schema as the Go types and their comments say.
 func TestGenerated(t *testing.T) {
-	sources := readSources(t, "../../api/v1alpha1", "../../templates")
+	sources := readSources(t, "../../api/v1alpha1", "../../api/config", "../../api/state", "../../templates")
 	if len(schema.Kinds()) != len(documents) {
 		t.Errorf("kinds are %v, with %d Go types", schema.Kinds(), len(documents))
 	}

@@ -10,27 +10,28 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"sigs.k8s.io/yaml"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/config"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/docs/schema"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
 // readers are what ccmadm itself says of a document.
 var readers = map[string]func(data []byte) error{
-	v1alpha1.ConfigKind: func(data []byte) error {
-		_, err := v1alpha1.DecodeCloudConfiguration("doc.yaml", 1, data)
+	config.ConfigKind: func(data []byte) error {
+		_, err := config.DecodeCloudConfiguration("doc.yaml", 1, data)
 		return err
 	},
-	v1alpha1.OnPremKind: func(data []byte) error {
-		_, err := v1alpha1.DecodeOnPremConfiguration("doc.yaml", data)
+	config.OnPremKind: func(data []byte) error {
+		_, err := config.DecodeOnPremConfiguration("doc.yaml", data)
 		return err
 	},
-	v1alpha1.InventoryKind: func(data []byte) error {
-		_, err := v1alpha1.DecodeInventory("doc.yaml", data)
+	config.InventoryKind: func(data []byte) error {
+		_, err := config.DecodeInventory("doc.yaml", data)
 		return err
 	},
-	v1alpha1.RecordKind: func(data []byte) error {
-		_, err := v1alpha1.DecodeRecord("doc.yaml", data)
+	state.RecordKind: func(data []byte) error {
+		_, err := state.DecodeRecord("doc.yaml", data)
 		return err
 	},
 	templates.Kind: func(data []byte) error {
@@ -71,7 +72,7 @@ func validate(t *testing.T, kind string, document []byte) error {
 
 const (
 	version = "apiVersion: ccmadm.dev/v1alpha1\n"
-	config  = version + "kind: CloudConfiguration\n"
+	cloud   = version + "kind: CloudConfiguration\n"
 	onprem  = version + "kind: OnPremConfiguration\n"
 	list    = version + "kind: Inventory\nmetadata: {site: a}\n"
 )
@@ -85,13 +86,13 @@ func TestSchema(t *testing.T) {
 	}{
 		{
 			name:     "nothing set",
-			kind:     v1alpha1.ConfigKind,
-			document: config,
+			kind:     config.ConfigKind,
+			document: cloud,
 		},
 		{
 			name: "everything set",
-			kind: v1alpha1.ConfigKind,
-			document: config + `provider: hetzner
+			kind: config.ConfigKind,
+			document: cloud + `provider: hetzner
 clusterName: ber1-prod
 mode: DaemonSet
 controllerManager: {version: v1.2.3, extraArgs: [--v=2], extraEnv: [REGION=eu]}
@@ -105,22 +106,22 @@ wait: {timeout: 1m30s}
 		},
 		{
 			name:     "a node IP of a network",
-			kind:     v1alpha1.ConfigKind,
-			document: config + "nodeIP: 10.0.0.0/8\n",
+			kind:     config.ConfigKind,
+			document: cloud + "nodeIP: 10.0.0.0/8\n",
 		},
 		{
 			name:     "an inventory in a ConfigMap",
-			kind:     v1alpha1.OnPremKind,
+			kind:     config.OnPremKind,
 			document: onprem + "zone: a\ninventory: {configMap: ccmadm-machines, silence: 2m}\n",
 		},
 		{
 			name:     "machines",
-			kind:     v1alpha1.InventoryKind,
+			kind:     config.InventoryKind,
 			document: readFile(t, "../../provider/inventory/testdata/full.yaml"),
 		},
 		{
 			name:     "a record",
-			kind:     v1alpha1.RecordKind,
+			kind:     state.RecordKind,
 			document: version + "kind: Record\nconfiguration: {kind: CloudConfiguration, mode: Auto}\n",
 		},
 	} {
@@ -152,48 +153,48 @@ func TestSchema_BadInput(t *testing.T) {
 		document string
 		wantErr  string
 	}{
-		{name: "an unknown field", document: config + "routs: true\n", wantErr: "additional properties 'routs' not allowed"},
-		{name: "an unknown field further in", document: config + "wait: {timout: 5m}\n", wantErr: "'timout'"},
-		{name: "another version", document: strings.Replace(config, "v1alpha1", "v9", 1), wantErr: "/apiVersion"},
+		{name: "an unknown field", document: cloud + "routs: true\n", wantErr: "additional properties 'routs' not allowed"},
+		{name: "an unknown field further in", document: cloud + "wait: {timout: 5m}\n", wantErr: "'timout'"},
+		{name: "another version", document: strings.Replace(cloud, "v1alpha1", "v9", 1), wantErr: "/apiVersion"},
 		{name: "no kind", document: "apiVersion: ccmadm.dev/v1alpha1\n", wantErr: "kind"},
-		{name: "an unknown mode", document: config + "mode: Pod\n", wantErr: "/mode"},
-		{name: "a number for a duration", document: config + "wait: {timeout: 90}\n", wantErr: "/wait/timeout"},
-		{name: "a duration without unit", document: config + "wait: {timeout: '90'}\n", wantErr: "does not match pattern"},
-		{name: "a negative duration", document: config + "wait: {timeout: -1m}\n", wantErr: "does not match pattern"},
+		{name: "an unknown mode", document: cloud + "mode: Pod\n", wantErr: "/mode"},
+		{name: "a number for a duration", document: cloud + "wait: {timeout: 90}\n", wantErr: "/wait/timeout"},
+		{name: "a duration without unit", document: cloud + "wait: {timeout: '90'}\n", wantErr: "does not match pattern"},
+		{name: "a negative duration", document: cloud + "wait: {timeout: -1m}\n", wantErr: "does not match pattern"},
 		{
 			name:     "an argument without a value",
-			document: config + "controllerManager: {extraArgs: [--v]}\n",
+			document: cloud + "controllerManager: {extraArgs: [--v]}\n",
 			wantErr:  "/controllerManager/extraArgs/0",
 		},
 		{
 			name:     "a variable without a value",
-			document: config + "controllerManager: {extraEnv: [REGION]}\n",
+			document: cloud + "controllerManager: {extraEnv: [REGION]}\n",
 			wantErr:  "/controllerManager/extraEnv/0",
 		},
-		{name: "a credential from nowhere", document: config + "credentials: [{key: token}]\n", wantErr: "/credentials/0"},
+		{name: "a credential from nowhere", document: cloud + "credentials: [{key: token}]\n", wantErr: "/credentials/0"},
 		{
 			name:     "a credential from two places",
-			document: config + "credentials: [{key: a, file: a, env: A}]\n",
+			document: cloud + "credentials: [{key: a, file: a, env: A}]\n",
 			wantErr:  "/credentials/0",
 		},
-		{name: "a cluster name with blanks", document: config + "clusterName: my cluster\n", wantErr: "/clusterName"},
-		{name: "a node IP that is a host name", document: config + "nodeIP: node1\n", wantErr: "/nodeIP"},
-		{name: "a word for on", document: config + "routes: 'true'\n", wantErr: "/routes"},
+		{name: "a cluster name with blanks", document: cloud + "clusterName: my cluster\n", wantErr: "/clusterName"},
+		{name: "a node IP that is a host name", document: cloud + "nodeIP: node1\n", wantErr: "/nodeIP"},
+		{name: "a word for on", document: cloud + "routes: 'true'\n", wantErr: "/routes"},
 		{
 			name:     "machines from two places",
-			kind:     v1alpha1.OnPremKind,
+			kind:     config.OnPremKind,
 			document: onprem + "inventory: {file: a, configMap: b}\n",
 			wantErr:  "/inventory",
 		},
 		{
 			name:     "a policy that there is not",
-			kind:     v1alpha1.InventoryKind,
+			kind:     config.InventoryKind,
 			document: list + "machines: []\npolicy: {deletion: always}\n",
 			wantErr:  "/policy/deletion",
 		},
 		{
 			name:     "a machine without id",
-			kind:     v1alpha1.InventoryKind,
+			kind:     config.InventoryKind,
 			document: list + "machines: [{hostname: w1}]\n",
 			wantErr:  "/machines/0",
 		},
@@ -207,7 +208,7 @@ func TestSchema_BadInput(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			kind := tc.kind
 			if kind == "" {
-				kind = v1alpha1.ConfigKind
+				kind = config.ConfigKind
 			}
 			if err := validate(t, kind, []byte(tc.document)); err == nil || !strings.Contains(err.Error(), tc.wantErr) {
 				t.Errorf("the schema: got %v, want %q", err, tc.wantErr)

@@ -12,7 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/config"
+	"github.com/ccmadm/ccmadm/api/state"
 )
 
 // shapes are how a credential stands in a line; each gets a secret of its own.
@@ -54,10 +55,10 @@ func TestPlanted(t *testing.T) {
 			}}},
 		})
 		b.Object(at("event.yaml"), &corev1.Event{Message: line})
-		record := v1alpha1.Record{}
+		record := state.Record{}
 		record.Configuration.ControllerManager.ExtraEnv = []string{"PLAIN=" + secret(i)}
 		b.Object(at("record.yaml"), &record)
-		c := v1alpha1.CloudConfiguration{ControllerManager: v1alpha1.ControllerManager{
+		c := config.CloudConfiguration{ControllerManager: config.ControllerManager{
 			ExtraArgs: []string{line, "--api-token=" + secret(i)}, ExtraEnv: []string{"DB_PASS=" + secret(i)},
 		}}
 		out[at("error of bad input")] = c.Validate().ToAggregate().Error()

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/templates"
@@ -63,7 +64,7 @@ func (l *looking) cluster(ctx context.Context, c kubernetes.Interface) {
 
 // readRecord takes what detectors ask of the record. Besides that it is said, one that cannot be read is as none.
 func (s *Snapshot) readRecord(text string) {
-	rec, err := v1alpha1.DecodeRecord(v1alpha1.RecordName, []byte(text))
+	rec, err := state.DecodeRecord(v1alpha1.RecordName, []byte(text))
 	if err != nil {
 		s.RecordMisread = NewMisread(err, "use the ccmadm that has written it; where somebody has edited it: kubectl -n "+
 			v1alpha1.Namespace+" edit configmap "+v1alpha1.RecordName)

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // maxRequesters are named in one line.
@@ -27,9 +27,9 @@ func ServingCertificates(ctx context.Context, client kubernetes.Interface) (stri
 		return "", fmt.Errorf("list CertificateSigningRequests: %w", err)
 	}
 	policies := client.AdmissionregistrationV1().ValidatingAdmissionPolicies()
-	_, err = policies.Get(ctx, v1alpha1.KubeletPolicyName, metav1.GetOptions{})
+	_, err = policies.Get(ctx, config.KubeletPolicyName, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return "", fmt.Errorf("get ValidatingAdmissionPolicy/%s: %w", v1alpha1.KubeletPolicyName, err)
+		return "", fmt.Errorf("get ValidatingAdmissionPolicy/%s: %w", config.KubeletPolicyName, err)
 	}
 	approves := err == nil
 	var names, requesters []string

@@ -8,7 +8,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/config"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/fleet"
 	"github.com/ccmadm/ccmadm/phases/manager"
@@ -43,7 +44,7 @@ func held(p workflow.Phase) workflow.Phase {
 		if err != nil {
 			return err
 		}
-		off := s.Recorded == nil || s.ChangesProvider() || s.Recorded.Configuration.Lifecycle == v1alpha1.LifecycleOff
+		off := s.Recorded == nil || s.ChangesProvider() || s.Recorded.Configuration.Lifecycle == config.LifecycleOff
 		return holdLifecycle(s, off, func() error { return run(ctx, r) })
 	}
 	return p
@@ -90,7 +91,7 @@ func lifecycle() workflow.Phase {
 		Long:  "Reads the Nodes. Writes the permissions and the workload as the settings have them, and waits for it.",
 		Only:  workflow.ManagedModes(),
 		Plan: func(ctx context.Context, r *workflow.Run) (string, error) {
-			if s, err := r.Settings(ctx); err != nil || s.Lifecycle == v1alpha1.LifecycleOff {
+			if s, err := r.Settings(ctx); err != nil || s.Lifecycle == config.LifecycleOff {
 				return lifecycleStaysOff, err
 			}
 			return "would switch the lifecycle on, once every node is initialized", nil
@@ -100,7 +101,7 @@ func lifecycle() workflow.Phase {
 			if err != nil {
 				return err
 			}
-			if s.Lifecycle == v1alpha1.LifecycleOff { // the phases before have gone by it
+			if s.Lifecycle == config.LifecycleOff { // the phases before have gone by it
 				r.Sayf(lifecycleStaysOff)
 				return nil
 			}
@@ -157,7 +158,7 @@ func adopted() workflow.Phase {
 		Long:  "Writes " + machine.StateFile + ".",
 		Plan:  func(context.Context, *workflow.Run) (string, error) { return "would write " + machine.StateFile, nil },
 		Run: func(_ context.Context, r *workflow.Run) error {
-			if err := workflow.NoteStage(r.Host, v1alpha1.StageFinished); err != nil {
+			if err := workflow.NoteStage(r.Host, state.StageFinished); err != nil {
 				return err
 			}
 			if err := workflow.NoteInitialized(r.Host); err != nil {

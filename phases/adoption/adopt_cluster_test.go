@@ -14,7 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
@@ -172,7 +174,7 @@ func obstacles(m *machine.Machine, client kubernetes.Interface) []obstacle {
 		},
 		{
 			name: "a static pod", want: "adopt in mode StaticPod", happens: func(*testing.T) {},
-			options: workflow.Inputs{Flags: v1alpha1.CloudConfiguration{Mode: v1alpha1.ModeStaticPod}},
+			options: workflow.Inputs{Flags: config.CloudConfiguration{Mode: config.ModeStaticPod}},
 		},
 	}
 }
@@ -270,7 +272,7 @@ func TestCluster_Adopt_Lifecycle(t *testing.T) {
 		return !strings.Contains(strings.Join(args, " "), "-cloud-node-lifecycle-controller")
 	}
 	steps := []workflow.Phase{held(manager.RBAC()), held(manager.Addon()), resolved(manager.RBAC()), resolved(manager.Addon()), resolved(manager.Record())}
-	pass := func() *v1alpha1.Record {
+	pass := func() *state.Record {
 		r, out := adoption(t, m, workflow.Inputs{}, Adoption{Yes: true})
 		for i, p := range steps {
 			if err := p.Do(t.Context(), r); err != nil {
@@ -286,17 +288,17 @@ func TestCluster_Adopt_Lifecycle(t *testing.T) {
 		}
 		return rec
 	}
-	if rec := pass(); may() || rec.Configuration.Lifecycle != v1alpha1.LifecycleOff ||
-		rec.Configuration.Mode != v1alpha1.ModeDaemonSet {
+	if rec := pass(); may() || rec.Configuration.Lifecycle != config.LifecycleOff ||
+		rec.Configuration.Mode != config.ModeDaemonSet {
 		t.Errorf("with nodes that are not known: delete %v, record %+v", may(), rec.Configuration)
 	}
 	knowAll(t, client, external)
 	rec := pass()
-	if !may() || rec.Configuration.Lifecycle != v1alpha1.LifecycleGuarded || rec.PodSubnet != "10.244.0.0/16" ||
+	if !may() || rec.Configuration.Lifecycle != config.LifecycleGuarded || rec.PodSubnet != "10.244.0.0/16" ||
 		rec.Configuration.ClusterName != "ber1" {
 		t.Errorf("with all nodes known: delete %v, pods %q, %+v", may(), rec.PodSubnet, rec.Configuration)
 	}
-	other := workflow.Inputs{Flags: v1alpha1.CloudConfiguration{Mode: v1alpha1.ModeDeployment}}
+	other := workflow.Inputs{Flags: config.CloudConfiguration{Mode: config.ModeDeployment}}
 	second, _ := adoption(t, m, other, Adoption{Yes: true})
 	phasestest.WantError(t, adoptPreflight().Do(t.Context(), second), "the cluster's record says DaemonSet", finding.ExitRefused)
 

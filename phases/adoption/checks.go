@@ -11,8 +11,8 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/fleet"
@@ -29,10 +29,10 @@ func checkAdoptable(ctx context.Context, r *workflow.Run) error {
 		return err
 	}
 	switch {
-	case s.Recorded != nil && (s.Recorded.Configuration.Mode != s.Mode || s.Mode == v1alpha1.ModeStaticPod):
+	case s.Recorded != nil && (s.Recorded.Configuration.Mode != s.Mode || s.Mode == config.ModeStaticPod):
 		return finding.Refusedf("adopt in mode %s: the cluster's record says %s", s.Mode, s.Recorded.Configuration.Mode).
 			WithHint("`ccmadm apply` changes the manager of a cluster that has one, and repairs it")
-	case s.Mode != v1alpha1.ModeDaemonSet && s.Mode != v1alpha1.ModeDeployment:
+	case s.Mode != config.ModeDaemonSet && s.Mode != config.ModeDeployment:
 		return finding.Refusedf("adopt in mode %s: it is a DaemonSet or a Deployment", s.Mode).
 			WithHint("leave the mode out; `ccmadm apply` with mode StaticPod comes after")
 	case s.Profile.Node.KubeletProviderID:

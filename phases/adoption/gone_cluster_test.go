@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
@@ -81,7 +82,7 @@ func TestCluster_Adopt_NodeGoneMeanwhile(t *testing.T) {
 				before[v1alpha1.ProvidedNodeIPAnnotation] = "x"
 			}
 			knowAll(t, client, before)
-			r, out := adoption(t, m, workflow.Inputs{Flags: v1alpha1.CloudConfiguration{Lifecycle: v1alpha1.LifecycleOff}},
+			r, out := adoption(t, m, workflow.Inputs{Flags: config.CloudConfiguration{Lifecycle: config.LifecycleOff}},
 				Adoption{Leave: tt.leave, NodeTimeout: time.Second, Remote: fleet.Remote{Via: fleet.ViaSSH, Skip: []string{here}}})
 			phase := adoptNodes()
 			if tt.leave {

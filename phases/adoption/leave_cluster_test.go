@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/kubeadm/identity"
@@ -45,7 +46,7 @@ func TestCluster_Leave_FromHalfWay(t *testing.T) {
 	for done := 3; done <= 6; done++ { // former-provider, begin, cloud-config, rbac, addon
 		r, out := adoption(t, m, workflow.Inputs{}, Adoption{Yes: true})
 		pass(r, out, Adopt()[1:done]...)
-		wait := workflow.Inputs{Flags: v1alpha1.CloudConfiguration{Wait: v1alpha1.WaitPolicy{
+		wait := workflow.Inputs{Flags: config.CloudConfiguration{Wait: config.WaitPolicy{
 			Timeout: metav1.Duration{Duration: time.Second},
 		}}}
 		r, out = adoption(t, m, wait, Adoption{Leave: true, Yes: true})

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/manager"
@@ -100,8 +101,8 @@ func TestCluster_Adopt_ReleasesBalancers(t *testing.T) {
 		return given.NetworkingV1().IPAddresses().Delete(ctx, "192.0.2.50", metav1.DeleteOptions{})
 	}
 	r, out := adoption(t, m, workflow.Inputs{
-		Command: "adopt", ReleaseBalancers: release, Flags: v1alpha1.CloudConfiguration{
-			Provider: "sample", ControllerManager: v1alpha1.ControllerManager{
+		Command: "adopt", ReleaseBalancers: release, Flags: config.CloudConfiguration{
+			Provider: "sample", ControllerManager: config.ControllerManager{
 				Image: "example.org/ccm:1", ExtraArgs: []string{"--cloud-provider=onprem"},
 			},
 		},

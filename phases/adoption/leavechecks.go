@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
@@ -32,7 +33,7 @@ func checkLeavable(ctx context.Context, r *workflow.Run) error {
 		return err
 	}
 	switch {
-	case s.Mode != v1alpha1.ModeDaemonSet && s.Mode != v1alpha1.ModeDeployment:
+	case s.Mode != config.ModeDaemonSet && s.Mode != config.ModeDeployment:
 		return finding.Refusedf("leave in mode %s: it takes back a DaemonSet or a Deployment", s.Mode).
 			WithHint("`ccmadm apply -f FILE` with mode: DaemonSet, or Deployment, first")
 	case s.ControlPlaneVIP.Address != "":

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/manifests/apply"
@@ -22,8 +23,8 @@ func bySample(t *testing.T) (*machine.Machine, kubernetes.Interface) {
 	t.Helper()
 	m, client := plain(t)
 	knowAll(t, client, map[string]string{v1alpha1.ProvidedNodeIPAnnotation: "x"})
-	r, out := adoption(t, m, workflow.Inputs{Flags: v1alpha1.CloudConfiguration{
-		Provider: "sample", ControllerManager: v1alpha1.ControllerManager{
+	r, out := adoption(t, m, workflow.Inputs{Flags: config.CloudConfiguration{
+		Provider: "sample", ControllerManager: config.ControllerManager{
 			Image: "example.org/ccm:1", ExtraArgs: []string{"--cloud-provider=onprem"},
 		},
 	}}, Adoption{Yes: true})
@@ -48,7 +49,7 @@ func mayDeleteNodes(t *testing.T, client kubernetes.Interface) bool {
 func TestCluster_Leave_TakesThePermissionFirst(t *testing.T) {
 	for what, cutShort := range map[string]func(*testing.T, *machine.Machine){
 		"a manager of another mode": func(t *testing.T, m *machine.Machine) {
-			o := workflow.Inputs{Existing: true, Flags: v1alpha1.CloudConfiguration{Mode: v1alpha1.ModeDeployment}}
+			o := workflow.Inputs{Existing: true, Flags: config.CloudConfiguration{Mode: config.ModeDeployment}}
 			r, out := phasestest.Run{Inputs: o}.Must(t, m)
 			if err := r.Do(t.Context(), []workflow.Phase{manager.Addon()}); err != nil {
 				t.Fatalf("%v\n%s", err, out)

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
@@ -61,7 +62,7 @@ func TestCluster_Adopt_NobodyInitializes(t *testing.T) {
 		if err := kubelet.Taint(t.Context(), client, "w1", before); err != nil {
 			t.Fatal(err)
 		}
-		short := workflow.Inputs{Output: "text", Flags: v1alpha1.CloudConfiguration{Wait: v1alpha1.WaitPolicy{
+		short := workflow.Inputs{Output: "text", Flags: config.CloudConfiguration{Wait: config.WaitPolicy{
 			Timeout: metav1.Duration{Duration: time.Second},
 		}}}
 		r, out := adoption(t, m, short, Adoption{Yes: true})
@@ -109,7 +110,7 @@ func TestCluster_Adopt_TaintOfARunThatWasCutShort(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		short := workflow.Inputs{Output: "text", Flags: v1alpha1.CloudConfiguration{Wait: v1alpha1.WaitPolicy{
+		short := workflow.Inputs{Output: "text", Flags: config.CloudConfiguration{Wait: config.WaitPolicy{
 			Timeout: metav1.Duration{Duration: time.Second},
 		}}}
 		r, out := adoption(t, m, short, Adoption{Yes: true})

@@ -6,7 +6,8 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/config"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/phases/fleet"
 	"github.com/ccmadm/ccmadm/phases/record"
 	"github.com/ccmadm/ccmadm/phases/workflow"
@@ -50,14 +51,14 @@ func (a *Adoption) Begins() bool { return !a.Leave }
 func (a *Adoption) ManagerMayBeAway() bool { return true }
 
 // Said completes a run of adopt that has skipped nodes: it has not switched the lifecycle on yet.
-func (a *Adoption) Said(said *v1alpha1.CloudConfiguration, rec *v1alpha1.Record) {
+func (a *Adoption) Said(said *config.CloudConfiguration, rec *state.Record) {
 	if !a.Leave && said.Lifecycle == "" && rec != nil && rec.LifecycleHeld {
-		said.Lifecycle = v1alpha1.LifecycleGuarded
+		said.Lifecycle = config.LifecycleGuarded
 	}
 }
 
 // Mode is a workload for adopt.
-func (a *Adoption) Mode(p *templates.Profile) v1alpha1.Mode {
+func (a *Adoption) Mode(p *templates.Profile) config.Mode {
 	if a.Leave {
 		return a.Ordinary.Mode(p)
 	}
@@ -86,11 +87,11 @@ type Adoption struct {
 }
 
 // adoptMode is a workload: it takes no files on control planes that this run is not on.
-func adoptMode(p *templates.Profile) v1alpha1.Mode {
+func adoptMode(p *templates.Profile) config.Mode {
 	for _, mode := range []templates.Mode{templates.DaemonSet, templates.Deployment} {
 		if p.Supports(mode) {
-			return v1alpha1.Mode(mode)
+			return config.Mode(mode)
 		}
 	}
-	return v1alpha1.Mode(p.Modes[0])
+	return config.Mode(p.Modes[0])
 }

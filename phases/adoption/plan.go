@@ -10,8 +10,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/fleet"
@@ -69,8 +69,8 @@ func (a *Adoption) plannedNodes(ctx context.Context, r *workflow.Run) ([]*fleet.
 // awaitsLifecycle tells whether a run is to give the permission to delete Nodes: then each is initialized in this very
 // run, though it has a provider ID. What a cloud does not know is not initialized, and would be deleted.
 func awaitsLifecycle(s *settings.Settings) bool {
-	return s.Lifecycle != v1alpha1.LifecycleOff &&
-		(s.Recorded == nil || s.ChangesProvider() || s.Recorded.Configuration.Lifecycle == v1alpha1.LifecycleOff)
+	return s.Lifecycle != config.LifecycleOff &&
+		(s.Recorded == nil || s.ChangesProvider() || s.Recorded.Configuration.Lifecycle == config.LifecycleOff)
 }
 
 // refusePlan names what stands against nodes. Left is what --skip would leave.

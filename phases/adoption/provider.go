@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	metadataclient "k8s.io/client-go/metadata"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
@@ -26,7 +27,7 @@ import (
 
 // refuseServed finds what the present provider does for the cluster, and the next one would not go on with. Whether
 // provider IDs allow the change is found with each Node, when the plan is made.
-func refuseServed(ctx context.Context, r *workflow.Run, known *v1alpha1.CloudConfiguration) error {
+func refuseServed(ctx context.Context, r *workflow.Run, known *config.CloudConfiguration) error {
 	if known.WantsRoutes() {
 		return finding.Refusedf("adopt with provider %q: the pods' network is the routes that provider %s sets",
 			r.Said.Provider, known.Provider).
@@ -216,7 +217,7 @@ func dropOthersFiles(ctx context.Context, env *workflow.Env, s *settings.Setting
 }
 
 // OtherProvider lets adopt change the provider where nothing in the cluster depends on the present one.
-func (a *Adoption) OtherProvider(ctx context.Context, r *workflow.Run, known *v1alpha1.CloudConfiguration) (bool, error) {
+func (a *Adoption) OtherProvider(ctx context.Context, r *workflow.Run, known *config.CloudConfiguration) (bool, error) {
 	if a.Leave {
 		return a.Ordinary.OtherProvider(ctx, r, known)
 	}

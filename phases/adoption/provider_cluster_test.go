@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
@@ -31,13 +32,13 @@ func adoptedByOnprem(t *testing.T) (*machine.Machine, kubernetes.Interface) {
 	t.Helper()
 	m, client := plain(t)
 	file := filepath.Join(t.TempDir(), "onprem.yaml")
-	const config = "apiVersion: ccmadm.dev/v1alpha1\nkind: OnPremConfiguration\n"
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+	const text = "apiVersion: ccmadm.dev/v1alpha1\nkind: OnPremConfiguration\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	adopt := workflow.Inputs{Command: "adopt", Flags: v1alpha1.CloudConfiguration{
-		Provider: "onprem", CloudConfig: v1alpha1.CloudConfigFile{File: file},
-		ControllerManager: v1alpha1.ControllerManager{ExtraArgs: []string{"--v=4"}},
+	adopt := workflow.Inputs{Command: "adopt", Flags: config.CloudConfiguration{
+		Provider: "onprem", CloudConfig: config.CloudConfigFile{File: file},
+		ControllerManager: config.ControllerManager{ExtraArgs: []string{"--v=4"}},
 	}}
 	r, out := adoption(t, m, adopt, Adoption{Yes: true})
 	runAll(t.Context(), t, r, out, Adopt()[:6])
@@ -56,13 +57,13 @@ func adoptedByOnprem(t *testing.T) (*machine.Machine, kubernetes.Interface) {
 // initialized by it before it may delete any.
 func TestCluster_Adopt_OtherProvider(t *testing.T) {
 	m, client := adoptedByOnprem(t)
-	sample := workflow.Inputs{Command: "adopt", Flags: v1alpha1.CloudConfiguration{
-		Provider: "sample", ControllerManager: v1alpha1.ControllerManager{
+	sample := workflow.Inputs{Command: "adopt", Flags: config.CloudConfiguration{
+		Provider: "sample", ControllerManager: config.ControllerManager{
 			Image: "example.org/ccm:1", ExtraArgs: []string{"--cloud-provider=onprem"},
 		},
 	}}
-	r, _ := adoption(t, m, workflow.Inputs{Flags: v1alpha1.CloudConfiguration{
-		Provider: "hetzner", Credentials: []v1alpha1.Credential{{Key: "token", File: phasestest.TokenFile(t)}},
+	r, _ := adoption(t, m, workflow.Inputs{Flags: config.CloudConfiguration{
+		Provider: "hetzner", Credentials: []config.Credential{{Key: "token", File: phasestest.TokenFile(t)}},
 	}}, Adoption{Yes: true})
 	phasestest.WantError(t, adoptPreflight().Do(t.Context(), r),
 		"w1: its provider ID onprem://ber1/w1 is another provider's, and cannot change", finding.ExitRefused)
@@ -107,7 +108,7 @@ func TestCluster_Adopt_OtherProvider(t *testing.T) {
 	if own, err := m.Record(); err != nil || own.Configuration.CloudConfig.File != "" {
 		t.Errorf("this machine's record names a file of the former provider: %+v, %v", own, err)
 	}
-	expectProvider(t, client, "sample", "onprem", v1alpha1.LifecycleOff)
+	expectProvider(t, client, "sample", "onprem", config.LifecycleOff)
 	rec, err := workflow.ReadRecord(t.Context(), client)
 	if err != nil || len(rec.Configuration.ControllerManager.ExtraArgs) != 1 {
 		t.Errorf("arguments of the former manager are left: %+v, %v", rec, err)
@@ -120,7 +121,7 @@ func TestCluster_Adopt_OtherProvider(t *testing.T) {
 		t.Fatal(err)
 	}
 	back(t, m, client)
-	expectProvider(t, client, "onprem", "sample", v1alpha1.LifecycleGuarded)
+	expectProvider(t, client, "onprem", "sample", config.LifecycleGuarded)
 	args := phasestest.ArgsOf(t, client.AppsV1().DaemonSets("kube-system").Get, "onprem-cloud-controller-manager")
 	if !strings.Contains(strings.Join(args, " "), "--v=4") {
 		t.Errorf("the former manager's arguments are %q", args)
@@ -198,7 +199,7 @@ func TestCluster_Leave_StaticPodLeft(t *testing.T) {
 }
 
 // expectProvider looks for a manager, and that the other one is gone with its identity.
-func expectProvider(t *testing.T, client kubernetes.Interface, want, gone string, lifecycle v1alpha1.Lifecycle) {
+func expectProvider(t *testing.T, client kubernetes.Interface, want, gone string, lifecycle config.Lifecycle) {
 	t.Helper()
 	rec, err := workflow.ReadRecord(t.Context(), client)
 	if err != nil || rec.Configuration.Provider != want || rec.Configuration.Lifecycle != lifecycle {
@@ -230,7 +231,7 @@ func TestCluster_Adopt_OtherProviderServes(t *testing.T) {
 	if _, err := services.UpdateStatus(t.Context(), lb, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	r, _ := adoption(t, m, workflow.Inputs{Flags: v1alpha1.CloudConfiguration{Provider: "sample"}}, Adoption{Yes: true})
+	r, _ := adoption(t, m, workflow.Inputs{Flags: config.CloudConfiguration{Provider: "sample"}}, Adoption{Yes: true})
 	phasestest.WantError(t, adoptPreflight().Do(t.Context(), r), "these have load balancers of provider onprem: Service/default/lb",
 		finding.ExitRefused)
 }
@@ -238,7 +239,7 @@ func TestCluster_Adopt_OtherProviderServes(t *testing.T) {
 // Pools go with their definitions: a provider without agents is refused, and to one with agents they stay.
 func TestCluster_Adopt_OtherProviderAndPools(t *testing.T) {
 	m, _ := adoptedByOnprem(t)
-	if out, err := (phasestest.Run{Inputs: workflow.Inputs{Existing: true, Flags: v1alpha1.CloudConfiguration{Provider: "onprem"}}}).Do(t, m,
+	if out, err := (phasestest.Run{Inputs: workflow.Inputs{Existing: true, Flags: config.CloudConfiguration{Provider: "onprem"}}}).Do(t, m,
 		manager.NodeAgent()); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -251,8 +252,8 @@ func TestCluster_Adopt_OtherProviderAndPools(t *testing.T) {
 	if _, err := pools.Create(t.Context(), pool, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	r, _ := adoption(t, m, workflow.Inputs{Flags: v1alpha1.CloudConfiguration{
-		Provider: "sample", ControllerManager: v1alpha1.ControllerManager{
+	r, _ := adoption(t, m, workflow.Inputs{Flags: config.CloudConfiguration{
+		Provider: "sample", ControllerManager: config.ControllerManager{
 			Image: "example.org/ccm:1", ExtraArgs: []string{"--cloud-provider=onprem"},
 		},
 	}}, Adoption{Yes: true})

@@ -8,8 +8,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/settings"
 	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
@@ -41,7 +42,7 @@ func NewestChange(ctx context.Context, client kubernetes.Interface, runs []journ
 }
 
 // newestChange goes back from what the record says now: each run has left what the next one has found.
-func newestChange(runs []journal.Run, after *v1alpha1.Record) (*journal.Run, error) {
+func newestChange(runs []journal.Run, after *state.Record) (*journal.Run, error) {
 	ended := false
 	for _, run := range slices.Backward(runs) {
 		if run.Shortened {
@@ -52,7 +53,7 @@ func newestChange(runs []journal.Run, after *v1alpha1.Record) (*journal.Run, err
 				run.Command).WithHint("ccmadm journal %d shows how to undo its steps; ccmadm rollback RUN goes to before "+
 				"an earlier one. Nothing was changed", run.ID)
 		}
-		before, err := v1alpha1.DecodeRecord("the record of before the run", []byte(run.Before))
+		before, err := state.DecodeRecord("the record of before the run", []byte(run.Before))
 		if err != nil {
 			return nil, err
 		}
@@ -66,25 +67,25 @@ func newestChange(runs []journal.Run, after *v1alpha1.Record) (*journal.Run, err
 		WithHint("ccmadm journal lists the runs that are known. Nothing was changed")
 }
 
-func sameSettings(a, b *v1alpha1.Record) bool {
+func sameSettings(a, b *state.Record) bool {
 	return a.Profile == b.Profile && equality.Semantic.DeepEqual(a.Configuration, b.Configuration)
 }
 
 // FormerSettings are those of the cluster before a run, complete: what was not set then is set to nothing. Credentials,
 // files and the inventory are in no record, and stay. The second result is the text of the user's own profile, if there
 // was one.
-func FormerSettings(run *journal.Run) (*v1alpha1.CloudConfiguration, string, error) {
+func FormerSettings(run *journal.Run) (*config.CloudConfiguration, string, error) {
 	if run.Before == "" {
 		return nil, "", finding.Refusedf("go back to before run %d: ccmadm %s has changed no settings", run.ID, run.Command).
 			WithHint("ccmadm journal %d shows how to undo its steps. Nothing was changed", run.ID)
 	}
-	rec, err := v1alpha1.DecodeRecord("the record of before the run", []byte(run.Before))
+	rec, err := state.DecodeRecord("the record of before the run", []byte(run.Before))
 	if err != nil {
 		return nil, "", err
 	}
 	c := rec.Configuration
-	c.ControllerManager.MoveCredentials()                           // to what the Secret has of them
-	c.Wait, c.ControlPlaneVIP.Interface = v1alpha1.WaitPolicy{}, "" // of a run, and of a machine
+	c.ControllerManager.MoveCredentials()                         // to what the Secret has of them
+	c.Wait, c.ControlPlaneVIP.Interface = config.WaitPolicy{}, "" // of a run, and of a machine
 	c.Profile = ""
 	if rec.LifecycleHeld { // nobody has said it: adopt switches it on at its end
 		c.Lifecycle = ""
@@ -93,7 +94,7 @@ func FormerSettings(run *journal.Run) (*v1alpha1.CloudConfiguration, string, err
 	c.ControllerManager.ExtraEnv = explicit(c.ControllerManager.ExtraEnv)
 	c.Routes = new(c.WantsRoutes())
 	c.NodeAgent.Enabled = new(ptr.Deref(c.NodeAgent.Enabled, c.WantsRoutes()))
-	c.ServingCertificates = v1alpha1.ServingCertificates{
+	c.ServingCertificates = config.ServingCertificates{
 		Enabled: new(c.WantsServingCertificates()), AddressRanges: explicit(c.ServingCertificates.AddressRanges),
 		Names: explicit(c.ServingCertificates.Names),
 	}
@@ -101,8 +102,8 @@ func FormerSettings(run *journal.Run) (*v1alpha1.CloudConfiguration, string, err
 }
 
 // FormerImageBy is who had chosen the manager's image before a run: a rollback brings that back, too.
-func FormerImageBy(run *journal.Run) (v1alpha1.ImageBy, error) {
-	rec, err := v1alpha1.DecodeRecord("the record of before the run", []byte(run.Before))
+func FormerImageBy(run *journal.Run) (state.ImageBy, error) {
+	rec, err := state.DecodeRecord("the record of before the run", []byte(run.Before))
 	if err != nil {
 		return "", err
 	}

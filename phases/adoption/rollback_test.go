@@ -3,7 +3,9 @@ package adoption
 import (
 	"testing"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/manager"
@@ -15,12 +17,12 @@ import (
 // Without a number, rollback goes to before the newest run that has changed settings: after it `ccmadm apply` ran on
 // the other control planes, too, and each of these runs has found the settings as they are now.
 func TestNewestChange(t *testing.T) {
-	record := func(image string) *v1alpha1.Record {
-		rec := &v1alpha1.Record{Configuration: v1alpha1.CloudConfiguration{
-			Provider: "hetzner", Mode: v1alpha1.ModeStaticPod,
-			ControllerManager: v1alpha1.ControllerManager{Image: image},
+	record := func(image string) *state.Record {
+		rec := &state.Record{Configuration: config.CloudConfiguration{
+			Provider: "hetzner", Mode: config.ModeStaticPod,
+			ControllerManager: config.ControllerManager{Image: image},
 		}}
-		rec.APIVersion, rec.Kind = v1alpha1.APIVersion, v1alpha1.RecordKind
+		rec.APIVersion, rec.Kind = v1alpha1.APIVersion, state.RecordKind
 		return rec
 	}
 	run := func(before string, state journal.State) journal.Run {
@@ -80,12 +82,12 @@ func TestNewestChange(t *testing.T) {
 
 // Who has chosen the manager's image comes back with it: else a rollback would make the profile's image the user's.
 func TestFormerImageBy(t *testing.T) {
-	for _, want := range []v1alpha1.ImageBy{v1alpha1.ImageByProfile, v1alpha1.ImageByUser} {
-		rec := &v1alpha1.Record{ImageBy: want, Configuration: v1alpha1.CloudConfiguration{
-			Provider: "onprem", Mode: v1alpha1.ModeDaemonSet,
-			ControllerManager: v1alpha1.ControllerManager{Image: "example.org/ccm:v1"},
+	for _, want := range []state.ImageBy{state.ImageByProfile, state.ImageByUser} {
+		rec := &state.Record{ImageBy: want, Configuration: config.CloudConfiguration{
+			Provider: "onprem", Mode: config.ModeDaemonSet,
+			ControllerManager: config.ControllerManager{Image: "example.org/ccm:v1"},
 		}}
-		rec.APIVersion, rec.Kind = v1alpha1.APIVersion, v1alpha1.RecordKind
+		rec.APIVersion, rec.Kind = v1alpha1.APIVersion, state.RecordKind
 		before, err := rec.Encode()
 		if err != nil {
 			t.Fatal(err)
@@ -94,7 +96,7 @@ func TestFormerImageBy(t *testing.T) {
 		if err != nil || by != want {
 			t.Fatalf("%s, %v, want %s", by, err, want)
 		}
-		r, s := &workflow.Run{Inputs: workflow.Inputs{ImageBy: by}}, &settings.Settings{Recorded: &v1alpha1.Record{}}
+		r, s := &workflow.Run{Inputs: workflow.Inputs{ImageBy: by}}, &settings.Settings{Recorded: &state.Record{}}
 		got, err := manager.ImageBy(r, s, "example.org/ccm:v1")
 		if err != nil || got != want {
 			t.Errorf("the record says %s, %v, want %s", got, err, want)
@@ -105,10 +107,10 @@ func TestFormerImageBy(t *testing.T) {
 // A lifecycle that an adoption holds is nobody's word: a rollback leaves it to adopt.
 func TestFormerSettings_LifecycleHeld(t *testing.T) {
 	for _, held := range []bool{false, true} {
-		rec := &v1alpha1.Record{LifecycleHeld: held, Configuration: v1alpha1.CloudConfiguration{
-			Provider: "onprem", Mode: v1alpha1.ModeStaticPod, Lifecycle: v1alpha1.LifecycleOff,
+		rec := &state.Record{LifecycleHeld: held, Configuration: config.CloudConfiguration{
+			Provider: "onprem", Mode: config.ModeStaticPod, Lifecycle: config.LifecycleOff,
 		}}
-		rec.APIVersion, rec.Kind = v1alpha1.APIVersion, v1alpha1.RecordKind
+		rec.APIVersion, rec.Kind = v1alpha1.APIVersion, state.RecordKind
 		data, err := rec.Encode()
 		if err != nil {
 			t.Fatal(err)

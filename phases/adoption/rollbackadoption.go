@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
@@ -107,7 +108,7 @@ func backToAdopted(
 	if o.ImageBy, err = FormerImageBy(run); err != nil {
 		return err
 	}
-	before, err := v1alpha1.DecodeRecord("the record of before the run", []byte(run.Before))
+	before, err := state.DecodeRecord("the record of before the run", []byte(run.Before))
 	if err != nil {
 		return err
 	}

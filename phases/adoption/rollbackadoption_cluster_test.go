@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	metadataclient "k8s.io/client-go/metadata"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
@@ -68,9 +69,9 @@ func cutAdoption(t *testing.T, m *machine.Machine, client kubernetes.Interface, 
 // the cluster was before it.
 func TestCluster_Rollback_AdoptAndLeave(t *testing.T) {
 	m, client := plain(t)
-	adopted := v1alpha1.CloudConfiguration{
-		Provider: "onprem", Mode: v1alpha1.ModeDeployment,
-		ControllerManager: v1alpha1.ControllerManager{ExtraArgs: []string{"--v=4"}},
+	adopted := config.CloudConfiguration{
+		Provider: "onprem", Mode: config.ModeDeployment,
+		ControllerManager: config.ControllerManager{ExtraArgs: []string{"--v=4"}},
 	}
 	adopt := workflow.Inputs{Command: "adopt", Flags: adopted, Operation: &Adoption{Yes: true}}
 	for i := 3; i <= 6; i++ { // former-provider, begin, cloud-config, rbac, addon
@@ -93,7 +94,7 @@ func TestCluster_Rollback_AdoptAndLeave(t *testing.T) {
 			t.Fatalf("behind %s: %v", Leave()[i-1].Name, err)
 		}
 		args := manager.Spec.Template.Spec.Containers[0].Args
-		if c := rec.Configuration; c.Mode != v1alpha1.ModeDeployment || !equal(c.ControllerManager.ExtraArgs, args) {
+		if c := rec.Configuration; c.Mode != config.ModeDeployment || !equal(c.ControllerManager.ExtraArgs, args) {
 			t.Errorf("behind %s the record says %+v, and the manager has %q", Leave()[i-1].Name, c, args)
 		}
 		back(t, m, client) // and there again
@@ -168,7 +169,7 @@ func expectNothingOfOurs(t *testing.T, m *machine.Machine) {
 // A cluster whose record was lost is not one whose adoption had only begun.
 func TestCluster_Rollback_LostRecord(t *testing.T) {
 	m, client := plain(t)
-	onprem := v1alpha1.CloudConfiguration{Provider: "onprem"}
+	onprem := config.CloudConfiguration{Provider: "onprem"}
 	adopt := workflow.Inputs{Command: "adopt", Flags: onprem, Operation: &Adoption{Yes: true}}
 	cutAdoption(t, m, client, adopt, Adopt()[:6])
 	knowAll(t, client, map[string]string{v1alpha1.ProvidedNodeIPAnnotation: "x"})

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/workflow"
@@ -66,7 +67,7 @@ func leavesProvider(run *journal.Run, provider string) bool {
 	if run.Before == "" {
 		return true
 	}
-	before, err := v1alpha1.DecodeRecord("the record of before the run", []byte(run.Before))
+	before, err := state.DecodeRecord("the record of before the run", []byte(run.Before))
 	return err == nil && before.Configuration.Provider == provider
 }
 

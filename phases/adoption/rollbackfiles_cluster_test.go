@@ -5,6 +5,8 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/config"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/journal"
@@ -23,7 +25,7 @@ func TestCluster_Rollback_LostFiles(t *testing.T) {
 		{"with a configuration", adoptedByOnprem, LostAll},
 		{"without one", func(t *testing.T) (*machine.Machine, kubernetes.Interface) {
 			m, client := plain(t)
-			onprem := v1alpha1.CloudConfiguration{Provider: "onprem"}
+			onprem := config.CloudConfiguration{Provider: "onprem"}
 			cutAdoption(t, m, client, workflow.Inputs{Command: "adopt", Flags: onprem, Operation: &Adoption{Yes: true}}, Adopt()[:6])
 			return m, client
 		}, LostNone},
@@ -69,9 +71,9 @@ func TestRemovedFiles(t *testing.T) {
 }
 
 func TestLeavesProvider(t *testing.T) {
-	rec := &v1alpha1.Record{}
-	rec.Configuration.Provider, rec.Configuration.Mode = "sample", v1alpha1.ModeStaticPod
-	rec.APIVersion, rec.Kind = v1alpha1.APIVersion, v1alpha1.RecordKind
+	rec := &state.Record{}
+	rec.Configuration.Provider, rec.Configuration.Mode = "sample", config.ModeStaticPod
+	rec.APIVersion, rec.Kind = v1alpha1.APIVersion, state.RecordKind
 	before, err := rec.Encode()
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/record"
@@ -31,7 +31,7 @@ another cluster's.`,
 			if err != nil {
 				return err
 			}
-			if done || s.Stage == v1alpha1.StageControlPlane {
+			if done || s.Stage == state.StageControlPlane {
 				r.Sayf("unchanged: kubeadm has made this control plane")
 				return nil
 			}
@@ -48,14 +48,14 @@ another cluster's.`,
 					return err
 				}
 			}
-			if err := workflow.NoteStage(r.Host, v1alpha1.StageBegun); err != nil {
+			if err := workflow.NoteStage(r.Host, state.StageBegun); err != nil {
 				return err
 			}
 			skip := append([]string{"preflight"}, kubeadm.SecondHalf()...)
 			if err := workflow.RunKubeadm(ctx, r.Host, workflow.InitHalf(r, skip)...); err != nil {
 				return err
 			}
-			return workflow.NoteStage(r.Host, v1alpha1.StageControlPlane)
+			return workflow.NoteStage(r.Host, state.StageControlPlane)
 		},
 	}
 }
@@ -92,7 +92,7 @@ kept in ` + machine.StateFile + `, they are never run again: they would undo wha
 			if err != nil {
 				return err
 			}
-			if s.Stage != v1alpha1.StageControlPlane && !r.DryRun {
+			if s.Stage != state.StageControlPlane && !r.DryRun {
 				return finding.Refusedf("run the rest of kubeadm's phases: %s does not say that its first half has ended here", machine.StateFile).
 					WithHint("`ccmadm init phase kubeadm-control-plane` comes before; where you run kubeadm yourself, run the rest of it yourself, too")
 			}
@@ -104,7 +104,7 @@ kept in ` + machine.StateFile + `, they are never run again: they would undo wha
 			if err := workflow.RunKubeadm(ctx, r.Host, args...); err != nil {
 				return err
 			}
-			return workflow.NoteStage(r.Host, v1alpha1.StageFinished)
+			return workflow.NoteStage(r.Host, state.StageFinished)
 		},
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/record"
 	"github.com/ccmadm/ccmadm/phases/workflow"
@@ -25,7 +25,7 @@ func KubeadmJoin() workflow.Phase {
 			}
 			if joined {
 				r.Sayf("unchanged: this machine has joined")
-				return workflow.NoteStage(r.Host, v1alpha1.StageFinished)
+				return workflow.NoteStage(r.Host, state.StageFinished)
 			}
 			if err := record.CheckKubeletInUse(ctx, r); err != nil && !workflow.Ignored(r, finding.CheckKubeletInUse.Kind().Reason) {
 				return err // a phase that is run by itself has had no preflight
@@ -34,13 +34,13 @@ func KubeadmJoin() workflow.Phase {
 			if err != nil {
 				return err
 			}
-			if err := workflow.NoteStage(r.Host, v1alpha1.StageBegun); err != nil {
+			if err := workflow.NoteStage(r.Host, state.StageBegun); err != nil {
 				return err
 			}
 			if err := workflow.RunKubeadm(ctx, r.Host, args...); err != nil {
 				return err
 			}
-			return workflow.NoteStage(r.Host, v1alpha1.StageFinished)
+			return workflow.NoteStage(r.Host, state.StageFinished)
 		},
 	}
 }
@@ -69,7 +69,7 @@ func passedPreflight(env *workflow.Env) (bool, error) {
 		return there, err
 	}
 	s, err := workflow.MachineState(env)
-	if err != nil || s.Stage != v1alpha1.StageBegun {
+	if err != nil || s.Stage != state.StageBegun {
 		return false, err
 	}
 	return env.Machine.Exists(machine.BootstrapConf)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
@@ -27,7 +27,7 @@ func TestJoinArgs(t *testing.T) {
 			name: "a run that was cut short before the kubelet had its identity",
 			files: map[string]string{
 				machine.BootstrapConf: "x",
-				machine.StateFile:     strings.Replace(phasestest.StateAt(v1alpha1.StageBegun), "role: init\nnodeName: cp1", "role: join\nnodeName: w1", 1),
+				machine.StateFile:     strings.Replace(phasestest.StateAt(state.StageBegun), "role: init\nnodeName: cp1", "role: join\nnodeName: w1", 1),
 			},
 			want: "join --config=/etc/ccmadm/kubeadm.yaml --skip-phases=preflight",
 		},

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
@@ -44,7 +44,7 @@ func handOverVIP(ctx context.Context, env *workflow.Env) error {
 }
 
 // vipTaken says whether another control plane has the address.
-func vipTaken(ctx context.Context, m *machine.Machine, vip v1alpha1.ControlPlaneVIP, addr netip.Addr) (bool, error) {
+func vipTaken(ctx context.Context, m *machine.Machine, vip config.ControlPlaneVIP, addr netip.Addr) (bool, error) {
 	if vip.BGP != nil {
 		server, err := workflow.ControlPlaneURL(m.Path(machine.AdminConf))
 		if err != nil {
@@ -94,8 +94,8 @@ func releaseVIP(ctx context.Context, m *machine.Machine) error {
 }
 
 // recordedVIP is the address that this machine may hold; none where it is no control plane that has one.
-func recordedVIP(m *machine.Machine) (v1alpha1.ControlPlaneVIP, netip.Addr, error) {
-	var vip v1alpha1.ControlPlaneVIP
+func recordedVIP(m *machine.Machine) (config.ControlPlaneVIP, netip.Addr, error) {
+	var vip config.ControlPlaneVIP
 	elects, err := m.Exists(machine.VIPMembers)
 	if err != nil {
 		return vip, netip.Addr{}, err

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/manager"
@@ -29,7 +29,7 @@ func WaitNodes() workflow.Phase {
 			if err != nil {
 				return err
 			}
-			if s.Mode == v1alpha1.ModeManual {
+			if s.Mode == config.ModeManual {
 				r.Sayf("mode Manual: `ccmadm wait` waits, once your cloud-controller-manager runs")
 				return nil
 			}

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/manifests/apply"
@@ -24,14 +25,14 @@ import (
 // Living is a cluster of hetzner's manager as a DaemonSet, as `ccmadm init` leaves it.
 func Living(t *testing.T) *machine.Machine {
 	t.Helper()
-	token := []v1alpha1.Credential{{Key: "token", File: phasestest.TokenFile(t)}}
-	return LivingAs(t, v1alpha1.CloudConfiguration{
-		Provider: "hetzner", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1", Credentials: token,
+	token := []config.Credential{{Key: "token", File: phasestest.TokenFile(t)}}
+	return LivingAs(t, config.CloudConfiguration{
+		Provider: "hetzner", Mode: config.ModeDaemonSet, ClusterName: "ber1", Credentials: token,
 	})
 }
 
 // LivingAs is a cluster as `ccmadm init` leaves it with the settings.
-func LivingAs(t *testing.T, said v1alpha1.CloudConfiguration) *machine.Machine {
+func LivingAs(t *testing.T, said config.CloudConfiguration) *machine.Machine {
 	t.Helper()
 	m, _ := phasestest.ControlPlaneMachine(t, phasestest.Cluster.Config)
 	t.Cleanup(func() {

@@ -10,8 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/redact"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
@@ -174,7 +176,7 @@ func encode(runs []Run) (documents, error) {
 
 func (r Run) document() (document, error) {
 	r.APIVersion, r.Kind = v1alpha1.APIVersion, RunKind
-	r.Before, r.After = v1alpha1.Conceal(r.Before), v1alpha1.Conceal(r.After)
+	r.Before, r.After = state.Conceal(r.Before), state.Conceal(r.After)
 	r.Steps = slices.Clone(r.Steps)
 	for i := range r.Steps {
 		r.Steps[i].Change, r.Steps[i].Error = redact.Text(r.Steps[i].Change), redact.Text(r.Steps[i].Error)
@@ -220,7 +222,7 @@ func decode(list documents) ([]Run, error) {
 	var runs []Run
 	for _, key := range slices.Sorted(maps.Keys(data)) {
 		var run Run
-		text := v1alpha1.Text{Name: object + ", " + key, Data: []byte(data[key])}
+		text := config.Text{Name: object + ", " + key, Data: []byte(data[key])}
 		err := text.Decode(RunKind, &run, func() field.ErrorList {
 			if run.ID > 0 && run.key() == key {
 				return nil

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/record"
@@ -51,7 +51,7 @@ func WriteKubeadmConfig(ctx context.Context, h *workflow.Host, s *settings.Setti
 // another configuration than that of the components that run.
 func refuseOtherFirstHalf(h *workflow.Host) error {
 	s, err := workflow.MachineState(h.Env)
-	if err != nil || s.Stage != v1alpha1.StageControlPlane || h.Role != kubeadm.RoleInit {
+	if err != nil || s.Stage != state.StageControlPlane || h.Role != kubeadm.RoleInit {
 		return err
 	}
 	data, err := h.Machine.Read(machine.KubeadmConfig)

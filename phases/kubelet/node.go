@@ -10,9 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/nodestatus"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 	"github.com/ccmadm/ccmadm/templates"
@@ -171,7 +171,7 @@ func addressOfNode(ctx context.Context, env *workflow.Env, given string) (string
 				WithHint("--node-ip gives it; nothing was changed")
 		}
 	}
-	addrs, err := v1alpha1.ParseAddresses(given)
+	addrs, err := config.ParseAddresses(given)
 	if err != nil {
 		return "", finding.Usagef("read --node-ip: %w", err)
 	}

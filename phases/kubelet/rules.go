@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/record"
 	"github.com/ccmadm/ccmadm/phases/settings"
@@ -117,7 +117,7 @@ func nodeIPInUse(ctx context.Context, h *workflow.Host, s *settings.Settings) ([
 			return nil, err
 		}
 	}
-	return v1alpha1.ParseAddresses(text)
+	return config.ParseAddresses(text)
 }
 
 // checkProviderID finds out whether the kubelet can be given the ID that the provider needs.

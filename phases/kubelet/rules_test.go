@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
 	"github.com/ccmadm/ccmadm/phases/phasestest"
 	"github.com/ccmadm/ccmadm/phases/workflow"
@@ -147,6 +147,6 @@ func rulesData(t *testing.T, profile, registration string) (*workflow.Run, *byte
 		t.Fatal(err)
 	}
 	m, _ := machinetest.New(t)
-	config := "apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\nlocalAPIEndpoint: {advertiseAddress: " + machinetest.Address + "}\nnodeRegistration:\n  " + registration + "\n"
-	return phasestest.Run{Config: config, Inputs: workflow.Inputs{Flags: v1alpha1.CloudConfiguration{Profile: path}}}.Must(t, m)
+	text := "apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\nlocalAPIEndpoint: {advertiseAddress: " + machinetest.Address + "}\nnodeRegistration:\n  " + registration + "\n"
+	return phasestest.Run{Config: text, Inputs: workflow.Inputs{Flags: config.CloudConfiguration{Profile: path}}}.Must(t, m)
 }

@@ -3,8 +3,8 @@ package manager
 import (
 	"context"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/phases/record"
 	"github.com/ccmadm/ccmadm/phases/workflow"
@@ -69,7 +69,7 @@ func tryOut(ctx context.Context, r *workflow.Run) error {
 // setting without which the provider cannot run must not show when half a cluster is there.
 func CheckManifests(ctx context.Context, r *workflow.Run) error {
 	s, err := r.Settings(ctx)
-	if err != nil || s.Mode == v1alpha1.ModeManual {
+	if err != nil || s.Mode == config.ModeManual {
 		return err
 	}
 	trial := r.InPhase(r.Phase)
@@ -85,7 +85,7 @@ func CheckManifests(ctx context.Context, r *workflow.Run) error {
 	if v.Endpoint, err = workflow.EndpointForPods(trial.Host); err != nil {
 		return err
 	}
-	if s.Mode == v1alpha1.ModeStaticPod {
+	if s.Mode == config.ModeStaticPod {
 		if _, err = manifests.StaticPod(s.Profile, v); err != nil {
 			return err
 		}

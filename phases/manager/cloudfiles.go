@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/kubeadm"
@@ -181,7 +182,7 @@ func keptFiles(ctx context.Context, env *workflow.Env, s *settings.Settings) (ma
 
 // ReadFiles returns the provider's configuration and credentials by the name of the file they become in the pod. A
 // credential that is not named comes from the environment variable that the provider itself would read, if that is set.
-func ReadFiles(c *v1alpha1.CloudConfiguration, profile *templates.Profile, env func(string) string) (map[string][]byte, error) {
+func ReadFiles(c *config.CloudConfiguration, profile *templates.Profile, env func(string) string) (map[string][]byte, error) {
 	files, err := readNamed(c, profile, env)
 	if err != nil {
 		return nil, err
@@ -196,12 +197,12 @@ func ReadFiles(c *v1alpha1.CloudConfiguration, profile *templates.Profile, env f
 
 // namedFiles are those that this run names.
 func namedFiles(r *workflow.Run, s *settings.Settings) (map[string][]byte, error) {
-	said := v1alpha1.CloudConfiguration{CloudConfig: r.Said.CloudConfig, Credentials: r.Said.Credentials}
+	said := config.CloudConfiguration{CloudConfig: r.Said.CloudConfig, Credentials: r.Said.Credentials}
 	return readNamed(&said, s.Profile, r.Getenv)
 }
 
 // readNamed reads what the configuration names, and nothing else.
-func readNamed(c *v1alpha1.CloudConfiguration, profile *templates.Profile, env func(string) string) (map[string][]byte, error) {
+func readNamed(c *config.CloudConfiguration, profile *templates.Profile, env func(string) string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	read := func(key, path string) error {
 		data, err := settings.ReadFile("cloud config", path)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
 	"github.com/ccmadm/ccmadm/phases/phasestest"
@@ -17,8 +17,8 @@ import (
 
 func TestSettings_TheImageFollowsTheClustersVersion(t *testing.T) {
 	m, _ := machinetest.New(t) // with kubeadm 1.36.3
-	config := phasestest.InitConfig + "---\napiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nkubernetesVersion: v1.35.4\nclusterName: ber1\n"
-	r, _ := phasestest.Run{Config: config, Inputs: workflow.Inputs{Flags: v1alpha1.CloudConfiguration{Provider: "aws"}}}.Must(t, m)
+	text := phasestest.InitConfig + "---\napiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nkubernetesVersion: v1.35.4\nclusterName: ber1\n"
+	r, _ := phasestest.Run{Config: text, Inputs: workflow.Inputs{Flags: config.CloudConfiguration{Provider: "aws"}}}.Must(t, m)
 	s, err := r.Settings(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
@@ -33,7 +34,7 @@ func ControlPlane() workflow.Phase {
 Writes ` + machine.CCMManifest + ` and the provider's files below ` + machine.CloudConfigDir + `.
 The pod refers to nothing in the API: a kubelet from 1.34 on refuses static pods that do.
 A manifest that was edited by hand is kept; --force replaces it.`,
-		Only: []v1alpha1.Mode{v1alpha1.ModeStaticPod},
+		Only: []config.Mode{config.ModeStaticPod},
 		Run: func(ctx context.Context, r *workflow.Run) error {
 			s, err := r.Settings(ctx)
 			if err != nil {

@@ -7,14 +7,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/settings"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 // NamedImage is the image that the user names for the version, now or on a control plane before this one.
-func NamedImage(rec *v1alpha1.Record, said string, target *version.Version) string {
+func NamedImage(rec *state.Record, said string, target *version.Version) string {
 	recorded, err := version.ParseSemantic(rec.KubernetesVersion)
 	if said != "" || err != nil || recorded.Major() != target.Major() || recorded.Minor() != target.Minor() {
 		return said

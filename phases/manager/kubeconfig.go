@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/kubeadm/identity"
@@ -25,7 +26,7 @@ func Kubeconfig() workflow.Phase {
 Writes ` + machine.CCMKubeconfig + ` for the user ` + v1alpha1.StaticPodUser + `, who is in no group and has
 only the permissions that the rbac phase gives; and, where systemd runs and the CA's key is here, ` + machine.CertsTimer + `,
 which renews the certificate within its last 30 days.`,
-		Only: []v1alpha1.Mode{v1alpha1.ModeStaticPod},
+		Only: []config.Mode{config.ModeStaticPod},
 		Run:  RunKubeconfig,
 	}
 }
@@ -97,7 +98,7 @@ func newIdentity(env *workflow.Env, certsDir, server string) error {
 // CheckExternalCA finds out before there is half a cluster that nobody can sign the identity of the static pod.
 func CheckExternalCA(ctx context.Context, r *workflow.Run) error {
 	s, err := r.Settings(ctx)
-	if err != nil || s.Mode != v1alpha1.ModeStaticPod {
+	if err != nil || s.Mode != config.ModeStaticPod {
 		return err
 	}
 	external, err := identity.ExternalCA(r.Machine, s.CertificatesDir)

@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	certutil "k8s.io/client-go/util/cert"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/kubeadm/identity"
 	"github.com/ccmadm/ccmadm/machine"
@@ -43,7 +43,7 @@ func TestClusterName(t *testing.T) {
 			if tt.record != "" {
 				machinetest.Put(t, m, machine.RecordFile, "apiVersion: ccmadm.dev/v1alpha1\nkind: Record\nconfiguration: {clusterName: "+tt.record+"}\n")
 			}
-			r, _ := phasestest.Run{Config: cluster + tt.kubeadm, Inputs: workflow.Inputs{Flags: v1alpha1.CloudConfiguration{ClusterName: tt.said}}}.Must(t, m)
+			r, _ := phasestest.Run{Config: cluster + tt.kubeadm, Inputs: workflow.Inputs{Flags: config.CloudConfiguration{ClusterName: tt.said}}}.Must(t, m)
 			s, err := r.Settings(t.Context())
 			if err != nil {
 				t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
@@ -78,7 +79,7 @@ func runningImage(ctx context.Context, env *workflow.Env, s *settings.Settings) 
 // serversAsked are the versions of the API servers that the manager may ask, by Node: a static pod that goes by this
 // machine's address asks no other. One whose version is not seen is left out.
 func serversAsked(ctx context.Context, h *workflow.Host, s *settings.Settings) (map[string]*version.Version, error) {
-	if s.Mode == v1alpha1.ModeStaticPod && AsksOwnServer(h.Machine) {
+	if s.Mode == config.ModeStaticPod && AsksOwnServer(h.Machine) {
 		pod, err := record.ReadStaticPod(h.Machine, machine.APIServerPod)
 		if err != nil || pod == nil || VersionOf(pod) == nil {
 			return nil, err

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
@@ -39,7 +40,7 @@ it waits until the pod that had the port before is gone.`
 		if err != nil {
 			return err
 		}
-		if s.Mode == v1alpha1.ModeStaticPod {
+		if s.Mode == config.ModeStaticPod {
 			if err := awaitGone(ctx, r.Host, s, workloadHere, func() error { return nil }); err != nil {
 				return err
 			}
@@ -71,7 +72,7 @@ and the permissions of the former manager, once that runs nowhere.`,
 			if err != nil {
 				return err
 			}
-			if s.Mode != v1alpha1.ModeStaticPod {
+			if s.Mode != config.ModeStaticPod {
 				if err := removeStaticFiles(ctx, r.Env, s); err != nil {
 					return err
 				}
@@ -116,7 +117,7 @@ func removeStaticFiles(ctx context.Context, env *workflow.Env, s *settings.Setti
 // formerManager tells whether a manager runs that is of another kind than the settings want: static pods, or what the
 // cluster schedules.
 func formerManager(ctx context.Context, h *workflow.Host, s *settings.Settings) (bool, error) {
-	if s.Mode != v1alpha1.ModeStaticPod {
+	if s.Mode != config.ModeStaticPod {
 		here, err := h.Machine.Exists(machine.CCMManifest)
 		if err != nil || here {
 			return here, err
@@ -132,7 +133,7 @@ func ScheduledManager(ctx context.Context, env *workflow.Env, s *settings.Settin
 	if err != nil {
 		return false, err
 	}
-	for _, mode := range []v1alpha1.Mode{v1alpha1.ModeDaemonSet, v1alpha1.ModeDeployment} {
+	for _, mode := range []config.Mode{config.ModeDaemonSet, config.ModeDeployment} {
 		_, err := record.GetWorkload(ctx, client, mode, manifests.WorkloadName(s.Profile))
 		if err == nil {
 			return true, nil
@@ -146,7 +147,7 @@ func ScheduledManager(ctx context.Context, env *workflow.Env, s *settings.Settin
 
 // formerElsewhere leaves out this machine, and the workload, which have been changed by then, or in a dry run would be.
 func formerElsewhere(ctx context.Context, h *workflow.Host, s *settings.Settings) (bool, error) {
-	if s.Mode == v1alpha1.ModeStaticPod {
+	if s.Mode == config.ModeStaticPod {
 		return false, nil
 	}
 	client, err := workflow.Connect(h.Env, machine.AdminConf)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 
+	"github.com/ccmadm/ccmadm/api/config"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/manifests"
@@ -58,8 +60,8 @@ with a random key, which is made once and never printed.`,
 
 // recordNodeAgent writes down the image that runs: a later run of another release changes the manager's and the agent's
 // together, or neither.
-func recordNodeAgent(h *workflow.Host, s *settings.Settings, rec *v1alpha1.Record) error {
-	if !s.WantsNodeAgent() || s.Mode == v1alpha1.ModeManual {
+func recordNodeAgent(h *workflow.Host, s *settings.Settings, rec *state.Record) error {
+	if !s.WantsNodeAgent() || s.Mode == config.ModeManual {
 		return nil
 	}
 	v, err := values(h, s, nil)

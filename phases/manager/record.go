@@ -5,6 +5,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ccmadm/ccmadm/api/config"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/manifests"
@@ -16,12 +18,12 @@ import (
 
 // recordedLifecycle is what the record says of it, and whether it is off for the time of an adoption alone. That outlives
 // other changes, but not what a user says.
-func recordedLifecycle(r *workflow.Run, s *settings.Settings) (to v1alpha1.Lifecycle, held bool) {
-	if s.Lifecycle == v1alpha1.LifecycleOff {
+func recordedLifecycle(r *workflow.Run, s *settings.Settings) (to config.Lifecycle, held bool) {
+	if s.Lifecycle == config.LifecycleOff {
 		return s.Lifecycle, s.Recorded != nil && s.Recorded.LifecycleHeld && r.Said.Lifecycle == ""
 	}
 	if s.LifecycleHeld {
-		return v1alpha1.LifecycleOff, true
+		return config.LifecycleOff, true
 	}
 	return s.Lifecycle, false
 }
@@ -53,7 +55,7 @@ bootstrap tokens and nodes read it. It holds no secret.`,
 				return err
 			}
 			rec.Configuration.ControllerManager.Version, rec.Configuration.NodeIP = "", record.ClusterNodeIP(rec.Configuration.NodeIP)
-			rec.Configuration.CloudConfig, rec.Configuration.Inventory, rec.Configuration.Credentials = v1alpha1.CloudConfigFile{}, "", nil
+			rec.Configuration.CloudConfig, rec.Configuration.Inventory, rec.Configuration.Credentials = config.CloudConfigFile{}, "", nil
 			data, err := rec.Encode()
 			if err != nil {
 				return err
@@ -71,9 +73,9 @@ bootstrap tokens and nodes read it. It holds no secret.`,
 }
 
 // NewRecord gathers what is known on this machine.
-func NewRecord(r *workflow.Run, s *settings.Settings) *v1alpha1.Record {
-	rec := &v1alpha1.Record{
-		TypeMeta:          metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.RecordKind},
+func NewRecord(r *workflow.Run, s *settings.Settings) *state.Record {
+	rec := &state.Record{
+		TypeMeta:          metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: state.RecordKind},
 		Configuration:     s.CloudConfiguration,
 		Profile:           s.OwnProfile,
 		PodSubnet:         s.PodSubnet,
@@ -105,7 +107,7 @@ func NewRecord(r *workflow.Run, s *settings.Settings) *v1alpha1.Record {
 
 // keepRecord brings this machine's copy up to date: the cluster's name, which a new CA would give another, and the
 // image. The names of its files are this machine's own.
-func keepRecord(r *workflow.Run, s *settings.Settings, published *v1alpha1.Record) error {
+func keepRecord(r *workflow.Run, s *settings.Settings, published *state.Record) error {
 	kept := NewRecord(r, s)
 	kept.Configuration.ClusterName = published.Configuration.ClusterName
 	kept.Configuration.ControllerManager = published.Configuration.ControllerManager

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
@@ -73,14 +74,14 @@ func RunRollout(ctx context.Context, r *workflow.Run) error {
 
 // Wanted is the cloud-controller-manager as it was applied.
 type Wanted struct {
-	Mode v1alpha1.Mode
+	Mode config.Mode
 	Name string      // of the DaemonSet or Deployment
 	Pod  *corev1.Pod // or the static pod of this machine, and its Node
 	Node string
 }
 
 func wantedManager(h *workflow.Host, s *settings.Settings) (*Wanted, error) {
-	if s.Mode == v1alpha1.ModeStaticPod {
+	if s.Mode == config.ModeStaticPod {
 		return StaticManager(h)
 	}
 	node, err := workflow.NodeName(h)
@@ -170,7 +171,7 @@ func (m *Wanted) podRuns(ctx context.Context, client kubernetes.Interface) error
 		return err
 	}
 	for i := range pods {
-		if nodes.IsPodReady(&pods[i]) && (m.Mode != v1alpha1.ModeDaemonSet || pods[i].Spec.NodeName == m.Node) {
+		if nodes.IsPodReady(&pods[i]) && (m.Mode != config.ModeDaemonSet || pods[i].Spec.NodeName == m.Node) {
 			return nil
 		}
 	}

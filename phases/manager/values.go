@@ -6,8 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/phases/record"
 	"github.com/ccmadm/ccmadm/phases/settings"
@@ -56,7 +57,7 @@ func NamelessValues(env *workflow.Env, s *settings.Settings, cloudFiles map[stri
 		KubernetesVersion:   s.KubernetesVersion,
 		ImageRepository:     s.ImageRepository,
 		Routes:              s.WantsRoutes(),
-		NodeLifecycle:       s.Lifecycle != v1alpha1.LifecycleOff && !s.LifecycleHeld,
+		NodeLifecycle:       s.Lifecycle != config.LifecycleOff && !s.LifecycleHeld,
 		PodSubnet:           s.PodSubnet,
 		Files:               slices.Sorted(maps.Keys(cloudFiles)),
 		ConfigHash:          manifests.ConfigHash(cloudFiles),
@@ -79,7 +80,7 @@ func NamelessValues(env *workflow.Env, s *settings.Settings, cloudFiles map[stri
 
 // image is the complete reference, for machines that join. In mode Manual it is the user's affair.
 func image(h *workflow.Host, s *settings.Settings) (string, error) {
-	if s.Mode == v1alpha1.ModeManual {
+	if s.Mode == config.ModeManual {
 		return s.ControllerManager.Image, nil
 	}
 	v, err := values(h, s, nil)
@@ -91,18 +92,18 @@ func image(h *workflow.Host, s *settings.Settings) (string, error) {
 
 // ImageBy is who has chosen the image. What the record has already stays whose it was: a newer ccmadm would choose
 // another, and knows no more which one the former has chosen.
-func ImageBy(r *workflow.Run, s *settings.Settings, image string) (v1alpha1.ImageBy, error) {
+func ImageBy(r *workflow.Run, s *settings.Settings, image string) (state.ImageBy, error) {
 	switch said := s.ControllerManager; {
-	case s.Mode == v1alpha1.ModeManual:
+	case s.Mode == config.ModeManual:
 		return "", nil
 	case r.Inputs.ImageBy != "":
 		return r.Inputs.ImageBy, nil
 	case said.Image == "" && said.Version == "":
-		return v1alpha1.ImageByProfile, nil
+		return state.ImageByProfile, nil
 	case r.Operation.Manager().By != "":
 		return r.Operation.Manager().By, nil
 	case s.Recorded == nil || s.Recorded.Configuration.ControllerManager.Image != image:
-		return v1alpha1.ImageByUser, nil
+		return state.ImageByUser, nil
 	}
 	profile, err := settings.RecordedProfile(s.Recorded)
 	if err != nil {

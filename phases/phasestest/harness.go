@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
@@ -121,7 +121,7 @@ func SameMachineWithoutNetwork(t *testing.T, root string) (*machine.Machine, *ma
 }
 
 // StateAt is a machine.yaml at a stage.
-func StateAt(stage v1alpha1.Stage) string {
+func StateAt(stage state.Stage) string {
 	return "apiVersion: ccmadm.dev/v1alpha1\nkind: LocalState\nrole: init\nnodeName: cp1\nstage: " + string(stage) + "\ninitialized: true\n"
 }
 

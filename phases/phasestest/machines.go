@@ -15,7 +15,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/config"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
 	"github.com/ccmadm/ccmadm/phases/workflow"
@@ -26,7 +27,7 @@ func ControlPlaneMachine(t *testing.T, config *rest.Config) (*machine.Machine, *
 	t.Helper()
 	m, runner := machinetest.New(t)
 	machinetest.CopyCA(t, machinetest.NewCA(t), m.Path(machine.PKIDir))
-	machinetest.Put(t, m, machine.StateFile, StateAt(v1alpha1.StageFinished))
+	machinetest.Put(t, m, machine.StateFile, StateAt(state.StageFinished))
 	machinetest.Put(t, m, machine.KubeletConf, "x")
 	machinetest.Put(t, m, machine.AdminConf, KubeconfigText(t, config))
 	return m, runner
@@ -49,9 +50,9 @@ func KubeconfigText(t *testing.T, config *rest.Config) string {
 
 // Announced is by BGP, to one router.
 func Announced(address string) workflow.Inputs {
-	said := v1alpha1.CloudConfiguration{}
-	said.ControlPlaneVIP = v1alpha1.ControlPlaneVIP{Address: address, BGP: &v1alpha1.ControlPlaneVIPBGP{
-		LocalASN: 64512, Peers: []v1alpha1.ControlPlaneVIPPeer{{Address: "192.0.2.1", ASN: 64500}},
+	said := config.CloudConfiguration{}
+	said.ControlPlaneVIP = config.ControlPlaneVIP{Address: address, BGP: &config.ControlPlaneVIPBGP{
+		LocalASN: 64512, Peers: []config.ControlPlaneVIPPeer{{Address: "192.0.2.1", ASN: 64500}},
 	}}
 	return workflow.Inputs{Flags: said}
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
@@ -115,7 +116,7 @@ func Managers(t *testing.T, client kubernetes.Interface, m *machine.Machine) str
 	if machinetest.Content(m, machine.CCMManifest) != "" {
 		kinds = append(kinds, "StaticPod")
 	}
-	for _, mode := range []v1alpha1.Mode{v1alpha1.ModeDaemonSet, v1alpha1.ModeDeployment} {
+	for _, mode := range []config.Mode{config.ModeDaemonSet, config.ModeDeployment} {
 		_, err := record.GetWorkload(t.Context(), client, mode, "onprem-cloud-controller-manager")
 		if err == nil {
 			kinds = append(kinds, string(mode))

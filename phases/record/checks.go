@@ -5,8 +5,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/kubeadm/identity"
 	"github.com/ccmadm/ccmadm/machine"
@@ -20,7 +20,7 @@ func CheckProvider(ctx context.Context, r *workflow.Run) error {
 	if err != nil {
 		return err
 	}
-	if r.Said.Provider == v1alpha1.ProviderAuto && s.Recorded == nil {
+	if r.Said.Provider == config.ProviderAuto && s.Recorded == nil {
 		found, err := settings.Detect(r.Machine)
 		if err != nil {
 			return err
@@ -34,7 +34,7 @@ func CheckProvider(ctx context.Context, r *workflow.Run) error {
 }
 
 // WarnReadable tells of files with secrets that every user of the machine may read.
-func WarnReadable(env *workflow.Env, settings *v1alpha1.CloudConfiguration) {
+func WarnReadable(env *workflow.Env, settings *config.CloudConfiguration) {
 	paths := []string{settings.CloudConfig.File}
 	for _, c := range settings.Credentials {
 		paths = append(paths, c.File)

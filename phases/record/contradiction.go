@@ -10,24 +10,25 @@ import (
 
 	"k8s.io/utils/ptr"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/redact"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/phases/settings"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 // saidOf is what the user said, without what finding it out again would change.
-func saidOf(r *workflow.Run, rec *v1alpha1.Record) v1alpha1.CloudConfiguration {
+func saidOf(r *workflow.Run, rec *state.Record) config.CloudConfiguration {
 	said := r.Said
 	r.Operation.Said(&said, rec)
 	if rec != nil && said.ControllerManager.Version == settings.TagOf(rec.Configuration.ControllerManager.Image) {
 		said.ControllerManager.Version = "" // the image that is there, wherever it comes from
 	}
-	if rec != nil && said.Mode == v1alpha1.ModeAuto {
+	if rec != nil && said.Mode == config.ModeAuto {
 		said.Mode = "" // it was found on the first day
 	}
-	if rec != nil && said.Provider == v1alpha1.ProviderAuto {
+	if rec != nil && said.Provider == config.ProviderAuto {
 		said.Provider = ""
 	}
 	return said
@@ -35,7 +36,7 @@ func saidOf(r *workflow.Run, rec *v1alpha1.Record) v1alpha1.CloudConfiguration {
 
 // RefuseContradictions compares all that the user said in this run with what holds in the cluster, field by field. The
 // node IP is the machine's own affair, and so is the patience of waiting. What was not said is taken from the record.
-func RefuseContradictions(command string, said v1alpha1.CloudConfiguration, rec *v1alpha1.Record) error {
+func RefuseContradictions(command string, said config.CloudConfiguration, rec *state.Record) error {
 	known := rec.Configuration
 	untried := known.ControllerManager.Image == "" && command == "init" // a record that was published has a complete image
 	var wrong []error
@@ -77,13 +78,13 @@ type contradictable struct {
 	empty              bool
 }
 
-func contradictions(said, known v1alpha1.CloudConfiguration) []contradictable {
+func contradictions(said, known config.CloudConfiguration) []contradictable {
 	provider := said.Provider
-	if provider == v1alpha1.ProviderAuto {
+	if provider == config.ProviderAuto {
 		provider = "" // the machine is asked, and the answer may differ from one to the next
 	}
 	mode := said.Mode
-	if mode == v1alpha1.ModeAuto {
+	if mode == config.ModeAuto {
 		mode = ""
 	}
 	list := []contradictable{
@@ -121,7 +122,7 @@ func contradictions(said, known v1alpha1.CloudConfiguration) []contradictable {
 }
 
 // routersOf are those of the control plane's own address, as text; empty: there are none.
-func routersOf(bgp *v1alpha1.ControlPlaneVIPBGP) string {
+func routersOf(bgp *config.ControlPlaneVIPBGP) string {
 	if bgp == nil {
 		return ""
 	}

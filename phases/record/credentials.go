@@ -3,6 +3,7 @@ package record
 import (
 	"strings"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/kubeadm"
@@ -21,7 +22,7 @@ func moveCredentials(r *workflow.Run, s *settings.Settings) {
 	if len(moved) == 0 {
 		return
 	}
-	scheduled := s.Mode == v1alpha1.ModeDaemonSet || s.Mode == v1alpha1.ModeDeployment
+	scheduled := s.Mode == config.ModeDaemonSet || s.Mode == config.ModeDeployment
 	if scheduled && r.Existing && !r.Inputs.Single {
 		s.ControllerManager, s.Moved = manager, moved
 		return
@@ -35,12 +36,12 @@ func moveCredentials(r *workflow.Run, s *settings.Settings) {
 
 // RefuseLostCredentials finds a variable that refers to a credential that is not given: its pod would never start.
 func RefuseLostCredentials(h *workflow.Host, s *settings.Settings, files map[string][]byte) error {
-	if h.Role != kubeadm.RoleInit || s.Mode == v1alpha1.ModeManual {
+	if h.Role != kubeadm.RoleInit || s.Mode == config.ModeManual {
 		return nil
 	}
 	for _, env := range s.ControllerManager.ExtraEnv {
 		name, value, _ := strings.Cut(env, "=")
-		if key, refers := v1alpha1.CredentialOf(value); refers && files[key] == nil {
+		if key, refers := config.CredentialOf(value); refers && files[key] == nil {
 			return finding.Usagef("controllerManager.extraEnv: %s refers to credential %q, which is not given", name, key).
 				WithHint("credentials: [{key: %s, file: FILE}]", key)
 		}

@@ -8,8 +8,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/settings"
 	"github.com/ccmadm/ccmadm/phases/workflow"
@@ -17,8 +18,8 @@ import (
 
 // ExistingRecord is that of the cluster that lives. Nothing is known without it: neither what to repair nor what would
 // change.
-func ExistingRecord(ctx context.Context, r *workflow.Run) (*v1alpha1.Record, error) {
-	return r.Cache.Record.Get(func() (*v1alpha1.Record, error) {
+func ExistingRecord(ctx context.Context, r *workflow.Run) (*state.Record, error) {
+	return r.Cache.Record.Get(func() (*state.Record, error) {
 		client, err := workflow.AdminClient(r.Env)
 		if err != nil {
 			return nil, err
@@ -47,7 +48,7 @@ func CheckChange(ctx context.Context, r *workflow.Run) error {
 }
 
 // refuseChange refuses what these phases cannot change, each by itself too.
-func refuseChange(ctx context.Context, r *workflow.Run, rec *v1alpha1.Record) error {
+func refuseChange(ctx context.Context, r *workflow.Run, rec *state.Record) error {
 	said, known := r.Said, rec.Configuration
 	if settings.SaysOther(said.Provider, known.Provider) {
 		changes, err := r.Operation.OtherProvider(ctx, r, &known)
@@ -58,10 +59,10 @@ func refuseChange(ctx context.Context, r *workflow.Run, rec *v1alpha1.Record) er
 			said.Provider = ""
 		}
 	}
-	fixed := v1alpha1.CloudConfiguration{
+	fixed := config.CloudConfiguration{
 		Provider: said.Provider, ClusterName: said.ClusterName, ControlPlaneVIP: said.ControlPlaneVIP,
 	}
-	if said.Mode == v1alpha1.ModeManual || known.Mode == v1alpha1.ModeManual {
+	if said.Mode == config.ModeManual || known.Mode == config.ModeManual {
 		fixed.Mode = said.Mode
 	}
 	if ifi := said.ControlPlaneVIP.Interface; ifi != "" && ifi != known.ControlPlaneVIP.Interface {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/kubeadm/identity"
@@ -59,13 +60,13 @@ func joinedCluster(ctx context.Context, r *workflow.Run) (*kubeadm.Cluster, erro
 }
 
 // joinedRecord is the record of the cluster to be joined.
-func joinedRecord(ctx context.Context, r *workflow.Run) (*v1alpha1.Record, error) {
-	return r.Cache.Record.Get(func() (*v1alpha1.Record, error) {
+func joinedRecord(ctx context.Context, r *workflow.Run) (*state.Record, error) {
+	return r.Cache.Record.Get(func() (*state.Record, error) {
 		cluster, err := joinedCluster(ctx, r)
 		if err != nil {
 			return nil, err
 		}
-		var rec *v1alpha1.Record
+		var rec *state.Record
 		err = onceTokensAreKnown(ctx, func(ctx context.Context) error {
 			rec, err = workflow.ReadRecord(ctx, cluster.Client)
 			return err

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
@@ -31,7 +32,7 @@ func RunningPod(ctx context.Context, env *workflow.Env, s *settings.Settings) (*
 	if err != nil {
 		return nil, err
 	}
-	for _, mode := range append([]v1alpha1.Mode{s.Recorded.Configuration.Mode}, workflow.ManagedModes()...) {
+	for _, mode := range append([]config.Mode{s.Recorded.Configuration.Mode}, workflow.ManagedModes()...) {
 		pod, err := podOfMode(ctx, env.Machine, client, mode, manifests.WorkloadName(s.Profile))
 		if err != nil || pod != nil {
 			return pod, err
@@ -41,9 +42,9 @@ func RunningPod(ctx context.Context, env *workflow.Env, s *settings.Settings) (*
 }
 
 func podOfMode(
-	ctx context.Context, m *machine.Machine, client kubernetes.Interface, mode v1alpha1.Mode, name string,
+	ctx context.Context, m *machine.Machine, client kubernetes.Interface, mode config.Mode, name string,
 ) (*corev1.PodTemplateSpec, error) {
-	if mode == v1alpha1.ModeStaticPod {
+	if mode == config.ModeStaticPod {
 		pod, err := ReadStaticPod(m, machine.CCMManifest)
 		if err != nil || pod == nil {
 			return nil, err
@@ -64,8 +65,8 @@ func podOfMode(
 }
 
 // GetWorkload asks for the manager's DaemonSet or Deployment, whichever the mode names.
-func GetWorkload(ctx context.Context, client kubernetes.Interface, mode v1alpha1.Mode, name string) (runtime.Object, error) {
-	if mode == v1alpha1.ModeDaemonSet {
+func GetWorkload(ctx context.Context, client kubernetes.Interface, mode config.Mode, name string) (runtime.Object, error) {
+	if mode == config.ModeDaemonSet {
 		return client.AppsV1().DaemonSets(v1alpha1.Namespace).Get(ctx, name, metav1.GetOptions{})
 	}
 	return client.AppsV1().Deployments(v1alpha1.Namespace).Get(ctx, name, metav1.GetOptions{})

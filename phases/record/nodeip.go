@@ -5,8 +5,8 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/settings"
@@ -19,16 +19,16 @@ import (
 // other source to ask. The pod subnets tell which families the cluster has.
 func NodeIP(ctx context.Context, h *workflow.Host, policy, podSubnet string) (string, error) {
 	switch policy {
-	case v1alpha1.NodeIPDefault:
+	case config.NodeIPDefault:
 		return anyAddress(ctx, h, podSubnet)
-	case v1alpha1.NodeIPAuto, "":
+	case config.NodeIPAuto, "":
 		return autoNodeIP(ctx, h, podSubnet)
 	}
 	if prefix, err := netip.ParsePrefix(policy); err == nil {
 		addr, err := h.Machine.AddressIn(prefix)
 		return addr.String(), err
 	}
-	addrs, err := v1alpha1.ParseAddresses(policy)
+	addrs, err := config.ParseAddresses(policy)
 	if err != nil {
 		return "", err
 	}

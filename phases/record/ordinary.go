@@ -3,7 +3,8 @@ package record
 import (
 	"context"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/config"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/phases/settings"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 	"github.com/ccmadm/ccmadm/templates"
@@ -20,7 +21,7 @@ func (Ordinary) Settings(ctx context.Context, r *workflow.Run) (*settings.Settin
 }
 
 // Record asks the cluster, once in a run.
-func (Ordinary) Record(ctx context.Context, r *workflow.Run) (*v1alpha1.Record, error) {
+func (Ordinary) Record(ctx context.Context, r *workflow.Run) (*state.Record, error) {
 	return ExistingRecord(ctx, r)
 }
 
@@ -51,18 +52,18 @@ func (Ordinary) Begins() bool { return false }
 func (Ordinary) ManagerMayBeAway() bool { return false }
 
 // OtherProvider names the Nodes that keep the cluster at its provider.
-func (Ordinary) OtherProvider(ctx context.Context, r *workflow.Run, known *v1alpha1.CloudConfiguration) (bool, error) {
+func (Ordinary) OtherProvider(ctx context.Context, r *workflow.Run, known *config.CloudConfiguration) (bool, error) {
 	return false, refuseProvider(ctx, r, known.Provider)
 }
 
 // Said changes nothing.
-func (Ordinary) Said(*v1alpha1.CloudConfiguration, *v1alpha1.Record) {}
+func (Ordinary) Said(*config.CloudConfiguration, *state.Record) {}
 
 // Mode is a static pod where the provider can run as one: it needs no scheduler.
-func (Ordinary) Mode(p *templates.Profile) v1alpha1.Mode { return settings.AutoMode(p) }
+func (Ordinary) Mode(p *templates.Profile) config.Mode { return settings.AutoMode(p) }
 
 // Amend changes nothing.
-func (Ordinary) Amend(*settings.Settings, *v1alpha1.Record) {}
+func (Ordinary) Amend(*settings.Settings, *state.Record) {}
 
 // Manager decides nothing.
 func (Ordinary) Manager() workflow.ManagerImage { return workflow.ManagerImage{} }

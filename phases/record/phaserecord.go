@@ -9,8 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/settings"
@@ -21,7 +22,7 @@ import (
 // record. This machine's copy is as old as the last run here, and would bring back the manager of those days. Only the
 // copy knows where the machine's own files of the provider are. Until the machine's Node has come through, it is what
 // the user corrects, and goes first.
-func phaseRecord(ctx context.Context, r *workflow.Run) (*v1alpha1.Record, error) {
+func phaseRecord(ctx context.Context, r *workflow.Run) (*state.Record, error) {
 	own, err := r.Machine.Record()
 	if err != nil {
 		return nil, err
@@ -51,8 +52,8 @@ func phaseRecord(ctx context.Context, r *workflow.Run) (*v1alpha1.Record, error)
 
 // askedRecord is the cluster's record, nil where none is published yet, and whether this machine's Node has come
 // through with it.
-func askedRecord(ctx context.Context, r *workflow.Run) (rec *v1alpha1.Record, tried bool, err error) {
-	rec, err = r.Cache.Record.Get(func() (*v1alpha1.Record, error) {
+func askedRecord(ctx context.Context, r *workflow.Run) (rec *state.Record, tried bool, err error) {
+	rec, err = r.Cache.Record.Get(func() (*state.Record, error) {
 		client, err := workflow.Connect(r.Env, machine.AdminConf)
 		if err != nil {
 			return nil, err
@@ -141,23 +142,23 @@ func keepOwnNodeIP(r *workflow.Run, s *settings.Settings) error {
 
 // refuseOtherManager keeps a phase that is run by itself from giving a cluster that lives a second manager, or taking
 // the permissions of the one that it has: a change of provider or mode is one plan for all machines, not a phase of one.
-func refuseOtherManager(r *workflow.Run, rec *v1alpha1.Record) error {
+func refuseOtherManager(r *workflow.Run, rec *state.Record) error {
 	done, err := inCluster(r.Host)
 	lives := done && rec != nil && r.Inputs.Single && !r.Existing && r.Role == kubeadm.RoleInit
-	if err != nil || !lives || rec.Configuration.Mode == v1alpha1.ModeManual {
+	if err != nil || !lives || rec.Configuration.Mode == config.ModeManual {
 		return err // in mode Manual the manager is the user's affair, by whatever means
 	}
-	said := v1alpha1.CloudConfiguration{Provider: r.Said.Provider, Mode: r.Said.Mode}
+	said := config.CloudConfiguration{Provider: r.Said.Provider, Mode: r.Said.Mode}
 	return RefuseContradictions("init", said, rec)
 }
 
 // refuseOtherAgent keeps a phase from bringing a node agent, or routes, that the cluster's record does not know: the
 // next run would remove them.
-func refuseOtherAgent(r *workflow.Run, rec *v1alpha1.Record) error {
-	if r.Role != kubeadm.RoleInit || rec.Configuration.Mode == v1alpha1.ModeManual {
+func refuseOtherAgent(r *workflow.Run, rec *state.Record) error {
+	if r.Role != kubeadm.RoleInit || rec.Configuration.Mode == config.ModeManual {
 		return nil
 	}
-	said := v1alpha1.CloudConfiguration{Routes: r.Said.Routes}
+	said := config.CloudConfiguration{Routes: r.Said.Routes}
 	said.NodeAgent.Enabled = r.Said.NodeAgent.Enabled
 	return RefuseContradictions("init", said, rec)
 }

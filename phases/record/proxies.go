@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/kubeadm"
@@ -47,7 +48,7 @@ func existingProxies(ctx context.Context, r *workflow.Run, s *settings.Settings)
 	if err == nil && pod == nil {
 		pod, err = elsewherePod(ctx, r.Env)
 	}
-	if err == nil && pod == nil && !r.Operation.ManagerMayBeAway() && s.Recorded.Configuration.Mode != v1alpha1.ModeManual {
+	if err == nil && pod == nil && !r.Operation.ManagerMayBeAway() && s.Recorded.Configuration.Mode != config.ModeManual {
 		r.Sayf("there is no cloud-controller-manager whose proxy variables would hold: this shell's do")
 	}
 	if err != nil || pod == nil || len(pod.Spec.Containers) == 0 {

@@ -8,15 +8,16 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 // KeepOwn keeps what only this machine's copy says: where the provider's files were read from, all or, in a cluster
 // that lives, one by one; there its own address, too.
-func KeepOwn(env *workflow.Env, kept *v1alpha1.CloudConfiguration, before v1alpha1.CloudConfiguration) {
+func KeepOwn(env *workflow.Env, kept *config.CloudConfiguration, before config.CloudConfiguration) {
 	if !env.Existing {
 		if kept.CloudConfig.File == "" && kept.Inventory == "" && kept.Credentials == nil {
 			kept.CloudConfig, kept.Inventory, kept.Credentials = before.CloudConfig, before.Inventory, before.Credentials
@@ -27,7 +28,7 @@ func KeepOwn(env *workflow.Env, kept *v1alpha1.CloudConfiguration, before v1alph
 	kept.CloudConfig.File = cmp.Or(kept.CloudConfig.File, before.CloudConfig.File)
 	kept.Inventory = cmp.Or(kept.Inventory, before.Inventory)
 	for _, c := range before.Credentials {
-		if !slices.ContainsFunc(kept.Credentials, func(k v1alpha1.Credential) bool { return k.Key == c.Key }) {
+		if !slices.ContainsFunc(kept.Credentials, func(k config.Credential) bool { return k.Key == c.Key }) {
 			kept.Credentials = append(slices.Clone(kept.Credentials), c)
 		}
 	}
@@ -35,14 +36,14 @@ func KeepOwn(env *workflow.Env, kept *v1alpha1.CloudConfiguration, before v1alph
 
 // ClusterNodeIP is the policy that holds for other machines too: an address is this machine's own.
 func ClusterNodeIP(policy string) string {
-	if _, err := netip.ParsePrefix(policy); err == nil || policy == v1alpha1.NodeIPDefault {
+	if _, err := netip.ParsePrefix(policy); err == nil || policy == config.NodeIPDefault {
 		return policy
 	}
-	return v1alpha1.NodeIPAuto
+	return config.NodeIPAuto
 }
 
 // WriteRecord keeps what this run was told, for phases that are called by themselves later.
-func WriteRecord(env *workflow.Env, rec *v1alpha1.Record) error {
+func WriteRecord(env *workflow.Env, rec *state.Record) error {
 	data, err := rec.Encode()
 	if err != nil {
 		return err
@@ -52,7 +53,7 @@ func WriteRecord(env *workflow.Env, rec *v1alpha1.Record) error {
 
 // ClusterRecord is the record of the cluster that this control plane is one of already, or nil where it is none yet. What
 // was never published, or deleted, is known from this machine's own copy.
-func ClusterRecord(ctx context.Context, r *workflow.Run) (*v1alpha1.Record, error) {
+func ClusterRecord(ctx context.Context, r *workflow.Run) (*state.Record, error) {
 	done, err := workflow.KubeadmFinished(r.Host)
 	if err != nil || !done {
 		return nil, err
@@ -69,8 +70,8 @@ func ClusterRecord(ctx context.Context, r *workflow.Run) (*v1alpha1.Record, erro
 
 // publishedRecord is the one in the cluster, or nil where there is none. Without an answer nothing is changed: the machine
 // may be one that lives.
-func publishedRecord(ctx context.Context, r *workflow.Run) (*v1alpha1.Record, error) {
-	return r.Cache.Record.Get(func() (*v1alpha1.Record, error) {
+func publishedRecord(ctx context.Context, r *workflow.Run) (*state.Record, error) {
+	return r.Cache.Record.Get(func() (*state.Record, error) {
 		client, err := workflow.Connect(r.Env, machine.AdminConf)
 		if err != nil {
 			return nil, finding.Refusedf("compare with the cluster's record: %w", err).
@@ -92,9 +93,9 @@ func publishedRecord(ctx context.Context, r *workflow.Run) (*v1alpha1.Record, er
 // forgetUntried takes out of the record what no node has come through with yet: until then the same command, corrected,
 // is how an image that cannot be pulled is replaced. Whether this machine's node has come through is asked, where no run of
 // ours has seen it.
-func forgetUntried(ctx context.Context, r *workflow.Run, rec *v1alpha1.Record) error {
+func forgetUntried(ctx context.Context, r *workflow.Run, rec *state.Record) error {
 	s, err := workflow.MachineState(r.Env)
-	if err != nil || s.Stage != v1alpha1.StageFinished {
+	if err != nil || s.Stage != state.StageFinished {
 		return err
 	}
 	through, err := Established(ctx, r)
@@ -104,6 +105,6 @@ func forgetUntried(ctx context.Context, r *workflow.Run, rec *v1alpha1.Record) e
 	if through {
 		return workflow.NoteInitialized(r.Host)
 	}
-	rec.Configuration.ControllerManager, rec.Configuration.NodeAgent.Image = v1alpha1.ControllerManager{}, ""
+	rec.Configuration.ControllerManager, rec.Configuration.NodeAgent.Image = config.ControllerManager{}, ""
 	return nil
 }

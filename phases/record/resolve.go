@@ -6,8 +6,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/version"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/settings"
@@ -66,7 +67,7 @@ func resolve(ctx context.Context, r *workflow.Run) (*settings.Settings, error) {
 
 // recorded is what is known already of the cluster that this machine is in or joins: nothing, on a machine that makes
 // one.
-func recorded(ctx context.Context, r *workflow.Run) (*v1alpha1.Record, error) {
+func recorded(ctx context.Context, r *workflow.Run) (*state.Record, error) {
 	switch {
 	case r.Existing:
 		rec, err := ExistingRecord(ctx, r)
@@ -90,7 +91,7 @@ func recorded(ctx context.Context, r *workflow.Run) (*v1alpha1.Record, error) {
 
 // findProfile replaces what is left to be found out: the provider "auto", the name of the user's own profile, the mode.
 func findProfile(r *workflow.Run, s *settings.Settings) error {
-	if s.Provider == v1alpha1.ProviderAuto {
+	if s.Provider == config.ProviderAuto {
 		found, err := settings.Detect(r.Machine)
 		if err != nil {
 			return err
@@ -114,7 +115,7 @@ func findProfile(r *workflow.Run, s *settings.Settings) error {
 			WithHint("leave --provider out")
 	}
 	s.Provider, s.OwnProfile = s.Profile.Name, text
-	if s.Mode == v1alpha1.ModeAuto {
+	if s.Mode == config.ModeAuto {
 		s.Mode = r.Operation.Mode(s.Profile)
 	}
 	return nil

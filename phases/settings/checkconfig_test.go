@@ -4,13 +4,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/config"
 )
 
 func TestCheckConfiguration(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
-		config  v1alpha1.CloudConfiguration
+		config  config.CloudConfiguration
 		wantErr string
 	}{
 		{
@@ -18,25 +18,25 @@ func TestCheckConfiguration(t *testing.T) {
 		},
 		{
 			name:   "the profile has the choice of the mode",
-			config: v1alpha1.CloudConfiguration{Provider: "hetzner"},
+			config: config.CloudConfiguration{Provider: "hetzner"},
 		},
 		{
 			name:   "the machine has the choice of the provider",
-			config: v1alpha1.CloudConfiguration{Provider: "auto", Mode: v1alpha1.ModeStaticPod},
+			config: config.CloudConfiguration{Provider: "auto", Mode: config.ModeStaticPod},
 		},
 		{
 			name:    "a mode that the provider has not",
-			config:  v1alpha1.CloudConfiguration{Provider: "hetzner", Mode: v1alpha1.ModeStaticPod},
+			config:  config.CloudConfiguration{Provider: "hetzner", Mode: config.ModeStaticPod},
 			wantErr: "mode: provider hetzner runs as",
 		},
 		{
 			name:    "routes that the provider does not program",
-			config:  v1alpha1.CloudConfiguration{Provider: "digitalocean", Routes: new(true)},
+			config:  config.CloudConfiguration{Provider: "digitalocean", Routes: new(true)},
 			wantErr: "routes: provider digitalocean programs no routes",
 		},
 		{
 			name:    "a profile that is not there",
-			config:  v1alpha1.CloudConfiguration{Profile: "/nowhere/profile.yaml"},
+			config:  config.CloudConfiguration{Profile: "/nowhere/profile.yaml"},
 			wantErr: "read profile: open /nowhere/profile.yaml",
 		},
 	} {

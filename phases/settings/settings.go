@@ -6,8 +6,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -26,15 +27,15 @@ func (s *Settings) FormerProfile() (*templates.Profile, error) {
 
 // SaysOther tells whether another provider was said than a cluster has.
 func SaysOther(said, known string) bool {
-	return said != "" && said != v1alpha1.ProviderAuto && said != known
+	return said != "" && said != config.ProviderAuto && said != known
 }
 
 // OfNoProvider is what of a cluster's settings holds with any provider.
-func OfNoProvider(c v1alpha1.CloudConfiguration) *v1alpha1.CloudConfiguration {
+func OfNoProvider(c config.CloudConfiguration) *config.CloudConfiguration {
 	c.Provider, c.Profile, c.Inventory = "", "", ""
-	c.ControllerManager, c.CloudConfig, c.Credentials = v1alpha1.ControllerManager{}, v1alpha1.CloudConfigFile{}, nil
+	c.ControllerManager, c.CloudConfig, c.Credentials = config.ControllerManager{}, config.CloudConfigFile{}, nil
 	c.Routes, c.NodeAgent.Enabled, c.NodeAgent.Image = nil, nil, ""
-	c.ServingCertificates = v1alpha1.ServingCertificates{}
+	c.ServingCertificates = config.ServingCertificates{}
 	return &c
 }
 
@@ -57,7 +58,7 @@ func ReadFile(what, path string) ([]byte, error) {
 
 // Settings is everything that a run goes by. It is resolved once; only adopt and leave change it, in LifecycleHeld.
 type Settings struct {
-	v1alpha1.CloudConfiguration
+	config.CloudConfiguration
 	// Profile is that of the provider.
 	Profile *templates.Profile
 	// OwnProfile is the text of the user's own profile; empty for a built-in one.
@@ -77,7 +78,7 @@ type Settings struct {
 	// LifecycleHeld keeps the manager from deleting Nodes in a phase of adopt or leave, whatever the settings say.
 	LifecycleHeld bool
 	// Recorded is what was known already of the cluster; nil on a machine that makes one.
-	Recorded *v1alpha1.Record
+	Recorded *state.Record
 }
 
 // ProfileText is the user's own profile and where it stands; empty where a built-in one is used.
@@ -110,8 +111,8 @@ func ParseProfile(where, text string) (*templates.Profile, error) {
 }
 
 // KnownProvider refuses names that are no profile's, where the provider has no profile of its own.
-func KnownProvider(c *v1alpha1.CloudConfiguration) field.ErrorList {
-	if c.Provider == "" || c.Provider == v1alpha1.ProviderAuto || c.Profile != "" {
+func KnownProvider(c *config.CloudConfiguration) field.ErrorList {
+	if c.Provider == "" || c.Provider == config.ProviderAuto || c.Profile != "" {
 		return nil
 	}
 	if _, err := templates.Source(c.Provider); err != nil { // its text is not parsed here: that is done once, in resolve
@@ -121,15 +122,15 @@ func KnownProvider(c *v1alpha1.CloudConfiguration) field.ErrorList {
 }
 
 // AutoMode is a static pod where the provider can run as one: it needs no scheduler.
-func AutoMode(p *templates.Profile) v1alpha1.Mode {
+func AutoMode(p *templates.Profile) config.Mode {
 	if p.Supports(templates.StaticPod) {
-		return v1alpha1.ModeStaticPod
+		return config.ModeStaticPod
 	}
-	return v1alpha1.Mode(p.Modes[0])
+	return config.Mode(p.Modes[0])
 }
 
 // RecordedProfile is that of the cluster's provider.
-func RecordedProfile(r *v1alpha1.Record) (*templates.Profile, error) {
+func RecordedProfile(r *state.Record) (*templates.Profile, error) {
 	if r.Profile != "" {
 		return templates.Parse("the cluster's record", []byte(r.Profile))
 	}

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
@@ -31,7 +32,7 @@ func renewIdentity() workflow.Phase {
 		Short: "Renew the certificate of the cloud-controller-manager, as kubeadm has renewed its own",
 		Long: `Reads the cluster's CA. Writes ` + machine.CCMKubeconfig + ` where it is older than
 ` + machine.ControllerManagerConf + `, which kubeadm upgrade writes anew, and ` + machine.CertsTimer + `.`,
-		Only: []v1alpha1.Mode{v1alpha1.ModeStaticPod},
+		Only: []config.Mode{config.ModeStaticPod},
 		Plan: func(context.Context, *workflow.Run) (string, error) {
 			return "would renew " + machine.CCMKubeconfig + ", where kubeadm has renewed its own", nil
 		},
@@ -68,7 +69,7 @@ func renewIdentity() workflow.Phase {
 // not ours to renew.
 func identityLags(ctx context.Context, r *workflow.Run) (bool, error) {
 	s, err := r.Settings(ctx)
-	if err != nil || s.Mode != v1alpha1.ModeStaticPod {
+	if err != nil || s.Mode != config.ModeStaticPod {
 		return false, err
 	}
 	external, err := identity.ExternalCA(r.Machine, s.CertificatesDir)

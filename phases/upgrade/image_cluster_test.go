@@ -11,6 +11,8 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/config"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/existingtest"
 	"github.com/ccmadm/ccmadm/phases/phasestest"
@@ -38,10 +40,10 @@ func TestCluster_Upgrade_WhoHasChosenTheImage(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			u := &upgradable{client: kubernetes.NewForConfigOrDie(phasestest.Cluster.Config)}
-			u.living(t, v1alpha1.CloudConfiguration{
-				Provider: "onprem", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1",
-				ControllerManager: v1alpha1.ControllerManager{Image: tt.image},
-				NodeAgent:         v1alpha1.AgentPolicy{Enabled: new(true), Image: tt.ownAgent},
+			u.living(t, config.CloudConfiguration{
+				Provider: "onprem", Mode: config.ModeDaemonSet, ClusterName: "ber1",
+				ControllerManager: config.ControllerManager{Image: tt.image},
+				NodeAgent:         config.AgentPolicy{Enabled: new(true), Image: tt.ownAgent},
 			})
 			before := u.managerImage(t)
 			u.node(t, "cp2", true)
@@ -93,7 +95,7 @@ func TestCluster_Upgrade_ANamedImageWaitsForItsTurn(t *testing.T) {
 		t.Errorf("the manager is %s, %v\n%s", u.managerImage(t), err, out)
 	}
 	rec, err := workflow.ReadRecord(t.Context(), u.client)
-	if err != nil || rec.NextImage != "" || rec.ImageBy != v1alpha1.ImageByUser {
+	if err != nil || rec.NextImage != "" || rec.ImageBy != state.ImageByUser {
 		t.Errorf("the record says %+v, %v", rec, err)
 	}
 }
@@ -106,7 +108,7 @@ func (u *upgradable) forgetWhoChose(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rec, err := v1alpha1.DecodeRecord("test", []byte(cm.Data[v1alpha1.RecordKey]))
+	rec, err := state.DecodeRecord("test", []byte(cm.Data[v1alpha1.RecordKey]))
 	if err != nil || rec.ImageBy == "" {
 		t.Fatalf("the record says %+v, %v", rec, err)
 	}

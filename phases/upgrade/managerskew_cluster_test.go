@@ -6,8 +6,8 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
 	"github.com/ccmadm/ccmadm/phases/existingtest"
@@ -20,9 +20,9 @@ import (
 // server is older stays with its own until it is upgraded, whichever command writes the static pod.
 func TestCluster_Apply_OlderAPIServer_StaticPod(t *testing.T) {
 	images := phasestest.AwsImages(t)
-	said := v1alpha1.CloudConfiguration{
-		Provider: "aws", Mode: v1alpha1.ModeStaticPod, ClusterName: "ber1",
-		ControllerManager: v1alpha1.ControllerManager{Image: images["1.35"]},
+	said := config.CloudConfiguration{
+		Provider: "aws", Mode: config.ModeStaticPod, ClusterName: "ber1",
+		ControllerManager: config.ControllerManager{Image: images["1.35"]},
 	}
 	m := existingtest.LivingAs(t, said)
 	kubeadmsObjects(t, kubernetes.NewForConfigOrDie(phasestest.Cluster.Config))

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
 	"github.com/ccmadm/ccmadm/phases/bootstrap"
@@ -14,7 +14,7 @@ import (
 
 // Init on a machine that has its cluster says that it does not bring an older version.
 func TestCluster_InitAgain_OlderVersion(t *testing.T) {
-	m := existingtest.LivingAs(t, v1alpha1.CloudConfiguration{Provider: "onprem", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1"})
+	m := existingtest.LivingAs(t, config.CloudConfiguration{Provider: "onprem", Mode: config.ModeDaemonSet, ClusterName: "ber1"})
 	for _, tt := range []struct {
 		name, said, runs string
 		want             bool

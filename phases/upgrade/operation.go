@@ -3,7 +3,8 @@ package upgrade
 import (
 	"context"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/config"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/phases/settings"
 	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
 	"github.com/ccmadm/ccmadm/phases/workflow"
@@ -20,14 +21,14 @@ func (u *Upgrade) End(ctx context.Context, r *workflow.Run) error {
 }
 
 // Said has the manager come to the image that this run brings, once that is known.
-func (u *Upgrade) Said(said *v1alpha1.CloudConfiguration, _ *v1alpha1.Record) {
+func (u *Upgrade) Said(said *config.CloudConfiguration, _ *state.Record) {
 	if u.manager != "" {
 		said.ControllerManager.Image = u.manager
 	}
 }
 
 // Amend has the settings be those of the version that the cluster comes to: kubeadm's half makes it so, or ends the run.
-func (u *Upgrade) Amend(s *settings.Settings, rec *v1alpha1.Record) {
+func (u *Upgrade) Amend(s *settings.Settings, rec *state.Record) {
 	if rec != nil && planner.AgentGoesAlong(s.Profile, rec, u.manager) {
 		s.NodeAgent.Image = ""
 	}

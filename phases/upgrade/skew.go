@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/version"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/manager"
 	"github.com/ccmadm/ccmadm/phases/record"
@@ -36,11 +36,11 @@ func (u *Upgrade) decide(ctx context.Context, env *workflow.Env, facts *planner.
 	}
 	u.kubeadm = !marked && (resumed || s.Upgrading != "" || !there || cluster.LessThan(u.target))
 	mode := facts.Record.Configuration.Mode
-	if mode == v1alpha1.ModeManual {
+	if mode == config.ModeManual {
 		return nil
 	}
 	asksItself := false
-	if mode == v1alpha1.ModeStaticPod {
+	if mode == config.ModeStaticPod {
 		asksItself = manager.AsksOwnServer(env.Machine)
 	}
 	if !asksItself {

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
@@ -25,9 +25,9 @@ import (
 // control plane is older; and its certificate is renewed where kubeadm has renewed its own.
 func TestCluster_Upgrade_StaticPod(t *testing.T) {
 	client := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config)
-	said := v1alpha1.CloudConfiguration{
-		Provider: "onprem", Mode: v1alpha1.ModeStaticPod, ClusterName: "ber1",
-		ControllerManager: v1alpha1.ControllerManager{Image: "ghcr.io/ccmadm/cloud-controller-manager:former"},
+	said := config.CloudConfiguration{
+		Provider: "onprem", Mode: config.ModeStaticPod, ClusterName: "ber1",
+		ControllerManager: config.ControllerManager{Image: "ghcr.io/ccmadm/cloud-controller-manager:former"},
 	}
 	u := &upgradable{m: existingtest.LivingAs(t, said), client: client}
 	u.runner = u.m.Runner.(*machinetest.Commands)

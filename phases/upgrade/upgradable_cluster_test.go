@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/config"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
@@ -36,15 +38,15 @@ type upgradable struct {
 func newUpgradable(t *testing.T) *upgradable {
 	t.Helper()
 	u := &upgradable{client: kubernetes.NewForConfigOrDie(phasestest.Cluster.Config), images: phasestest.AwsImages(t)}
-	u.living(t, v1alpha1.CloudConfiguration{
-		Provider: "aws", Mode: v1alpha1.ModeDaemonSet, ClusterName: "ber1",
-		ControllerManager: v1alpha1.ControllerManager{Image: u.images["1.35"]},
+	u.living(t, config.CloudConfiguration{
+		Provider: "aws", Mode: config.ModeDaemonSet, ClusterName: "ber1",
+		ControllerManager: config.ControllerManager{Image: u.images["1.35"]},
 	})
 	return u
 }
 
 // living makes the cluster, with a control plane and a worker.
-func (u *upgradable) living(t *testing.T, said v1alpha1.CloudConfiguration) {
+func (u *upgradable) living(t *testing.T, said config.CloudConfiguration) {
 	t.Helper()
 	u.m = existingtest.LivingAs(t, said)
 	u.runner = u.m.Runner.(*machinetest.Commands)
@@ -60,7 +62,7 @@ func (u *upgradable) living(t *testing.T, said v1alpha1.CloudConfiguration) {
 func (u *upgradable) second(t *testing.T) {
 	t.Helper()
 	m, _ := phasestest.ControlPlaneMachine(t, phasestest.Cluster.Config)
-	machinetest.Put(t, m, machine.StateFile, strings.Replace(phasestest.StateAt(v1alpha1.StageFinished), "cp1", "cp2", 1))
+	machinetest.Put(t, m, machine.StateFile, strings.Replace(phasestest.StateAt(state.StageFinished), "cp1", "cp2", 1))
 	machinetest.Put(t, m, machine.APIServerPod, phasestest.APIServerPod("v1.35.4"))
 	u.m, u.runner = m, m.Runner.(*machinetest.Commands)
 	u.kubeadm(t, "cp2")

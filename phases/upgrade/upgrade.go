@@ -3,7 +3,7 @@ package upgrade
 import (
 	"k8s.io/apimachinery/pkg/util/version"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/phases/fleet"
 	"github.com/ccmadm/ccmadm/phases/kubelet"
 	"github.com/ccmadm/ccmadm/phases/record"
@@ -35,7 +35,7 @@ type Upgrade struct {
 	target  *version.Version
 	manager string // the image that the manager comes to in this run; empty: its turn has not come
 	next    string // the image that was named, and that the last control plane brings
-	imageBy v1alpha1.ImageBy
+	imageBy state.ImageBy
 	waits   []string // control planes whose API server is older than that image's Kubernetes
 	moves   bool     // the image is another one than the present
 	kubeadm bool     // kubeadm's half is to be run

@@ -14,6 +14,7 @@ import (
 	nodeutil "k8s.io/component-helpers/node/util"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/kubeadm"
@@ -32,7 +33,7 @@ func HasJoined(ctx context.Context, h *Host) (bool, error) {
 		return false, err
 	}
 	s, err := MachineState(h.Env)
-	if err != nil || s.Stage == v1alpha1.StageFinished {
+	if err != nil || s.Stage == state.StageFinished {
 		return err == nil, err
 	}
 	name, err := NodeName(h)

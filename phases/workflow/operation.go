@@ -3,7 +3,8 @@ package workflow
 import (
 	"context"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/config"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/phases/settings"
 	"github.com/ccmadm/ccmadm/templates"
 )
@@ -14,7 +15,7 @@ type Operation interface {
 	// Settings resolves the settings. It is asked once in a run.
 	Settings(ctx context.Context, r *Run) (*settings.Settings, error)
 	// Record is the record of the existing cluster that the run goes by; nil: it has none.
-	Record(ctx context.Context, r *Run) (*v1alpha1.Record, error)
+	Record(ctx context.Context, r *Run) (*state.Record, error)
 	// Prepare completes what the run begins with, before its first phase.
 	Prepare(ctx context.Context, r *Run) error
 	// Step runs a phase, as a step of the journal where it changes something.
@@ -27,13 +28,13 @@ type Operation interface {
 	ManagerMayBeAway() bool
 	// OtherProvider judges a run that names another provider than the cluster's record, and tells whether the operation
 	// changes it.
-	OtherProvider(ctx context.Context, r *Run, known *v1alpha1.CloudConfiguration) (changes bool, err error)
+	OtherProvider(ctx context.Context, r *Run, known *config.CloudConfiguration) (changes bool, err error)
 	// Said completes what the user said. There may be no record.
-	Said(said *v1alpha1.CloudConfiguration, rec *v1alpha1.Record)
+	Said(said *config.CloudConfiguration, rec *state.Record)
 	// Mode is what mode Auto stands for.
-	Mode(p *templates.Profile) v1alpha1.Mode
+	Mode(p *templates.Profile) config.Mode
 	// Amend changes the settings once their profile is known. There may be no record.
-	Amend(s *settings.Settings, rec *v1alpha1.Record)
+	Amend(s *settings.Settings, rec *state.Record)
 	// Manager is what the operation decides about the manager's image.
 	Manager() ManagerImage
 	// Elsewhere is the command that brings other control planes to the same state.
@@ -45,7 +46,7 @@ type ManagerImage struct {
 	// Ordered says that the operation has an order of its own for managers and API servers.
 	Ordered bool
 	// By is who has chosen the image that this run brings; empty: it is found out.
-	By v1alpha1.ImageBy
+	By state.ImageBy
 	// Next is the image that a later control plane brings. It replaces what the record says where Ordered is set.
 	Next string
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/kubernetes/cmd/kubeadm/app/cmd/phases/workflow"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // ManagedModes are those in which ccmadm brings the cloud-controller-manager.
-func ManagedModes() []v1alpha1.Mode {
-	return []v1alpha1.Mode{v1alpha1.ModeStaticPod, v1alpha1.ModeDaemonSet, v1alpha1.ModeDeployment}
+func ManagedModes() []config.Mode {
+	return []config.Mode{config.ModeStaticPod, config.ModeDaemonSet, config.ModeDeployment}
 }
 
 // Phase is one step of a workflow.
@@ -28,7 +28,7 @@ type Phase struct {
 	// Long says what the phase reads and writes.
 	Long string
 	// Only names the modes that the phase is for. Empty: all.
-	Only []v1alpha1.Mode
+	Only []config.Mode
 	// Shared says that the phase writes what belongs to the whole cluster.
 	Shared bool
 	// WithoutServer says that the phase has to run while no API server can be reached.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
@@ -17,7 +18,7 @@ import (
 const RecordPatience = 30 * time.Second
 
 // AskRecord asks until there is an answer. A server that is overloaded, or that does not know us yet, has given none.
-func AskRecord(ctx context.Context, client kubernetes.Interface) (rec *v1alpha1.Record, err error) {
+func AskRecord(ctx context.Context, client kubernetes.Interface) (rec *state.Record, err error) {
 	waitErr := wait.PollUntilContextTimeout(ctx, time.Second, RecordPatience, true, func(ctx context.Context) (bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
@@ -35,11 +36,11 @@ func AskRecord(ctx context.Context, client kubernetes.Interface) (rec *v1alpha1.
 }
 
 // ReadRecord reads it once.
-func ReadRecord(ctx context.Context, client kubernetes.Interface) (*v1alpha1.Record, error) {
+func ReadRecord(ctx context.Context, client kubernetes.Interface) (*state.Record, error) {
 	name := "ConfigMap/kube-system/" + v1alpha1.RecordName
 	cm, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, v1alpha1.RecordName, metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
-	return v1alpha1.DecodeRecord(name, []byte(cm.Data[v1alpha1.RecordKey]))
+	return state.DecodeRecord(name, []byte(cm.Data[v1alpha1.RecordKey]))
 }

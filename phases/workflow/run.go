@@ -9,8 +9,9 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/journal"
@@ -36,7 +37,7 @@ func refuseWithout(r *Run, found bool, kinds []string) error {
 	case r.Inputs.ConfigFile == "":
 		return nil
 	case !found:
-		return finding.Usagef("read %s: no %s was found in it", r.Inputs.ConfigFile, v1alpha1.ConfigKind).
+		return finding.Usagef("read %s: no %s was found in it", r.Inputs.ConfigFile, config.ConfigKind).
 			WithHint("`ccmadm config print` shows one; without -f the cluster's record is what holds")
 	case len(kinds) > 0:
 		fmt.Fprintf(r.Err, "ccmadm: note: of %s, %s is not applied: kubeadm's documents are for init and join\n",
@@ -59,7 +60,7 @@ type Inputs struct {
 	// ConfigFile holds kubeadm's documents, ours, or both.
 	ConfigFile string
 	// Flags are the settings given as flags; they win over every file.
-	Flags v1alpha1.CloudConfiguration
+	Flags config.CloudConfiguration
 	// Kubeadm are kubeadm's own flags and arguments, of kubeadm.Flags.
 	Kubeadm *pflag.FlagSet
 	// Kubeconfig replaces the administrator's, or on a worker the kubelet's.
@@ -81,7 +82,7 @@ type Inputs struct {
 	// Output is "text" or "json", for the progress of waiting.
 	Output string
 	// ImageBy is who has chosen the manager's image, where that is known from before; empty: it is found out.
-	ImageBy v1alpha1.ImageBy
+	ImageBy state.ImageBy
 	// Operation is what the command decides about its run.
 	Operation Operation
 	// AllChecksHold says that no failed check can be made a warning.
@@ -98,7 +99,7 @@ type Run struct {
 	// Operation is what the command decides about this run.
 	Operation Operation
 	// Said is what the user said in this run: flags over the file.
-	Said v1alpha1.CloudConfiguration
+	Said config.CloudConfiguration
 	// KubeadmRest are the kubeadm flags that go beside --config.
 	KubeadmRest []string
 	// SkipPhases are kubeadm's phases that are left out.
@@ -113,7 +114,7 @@ type Run struct {
 type Cache struct {
 	settings    Once[*settings.Settings]
 	Cluster     Once[*kubeadm.Cluster]
-	Record      Once[*v1alpha1.Record]
+	Record      Once[*state.Record]
 	Files       Once[map[string][]byte] // the provider's
 	Established Once[bool]
 }
@@ -172,7 +173,7 @@ func (r *Run) load() error {
 	}
 	doc, line, found := file.TakeCloudConfiguration()
 	if found {
-		said, err := v1alpha1.DecodeCloudConfiguration(path, line, doc, settings.KnownProvider)
+		said, err := config.DecodeCloudConfiguration(path, line, doc, settings.KnownProvider)
 		if err != nil {
 			return err
 		}

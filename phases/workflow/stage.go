@@ -2,13 +2,13 @@ package workflow
 
 import (
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
 )
 
 // NoteStage notes that kubeadm has come to a stage. A dry run notes nothing.
-func NoteStage(h *Host, stage v1alpha1.Stage) error {
+func NoteStage(h *Host, stage state.Stage) error {
 	if h.DryRun {
 		return nil
 	}
@@ -31,7 +31,7 @@ func NoteStage(h *Host, stage v1alpha1.Stage) error {
 func KubeadmFinished(h *Host) (bool, error) {
 	s, err := MachineState(h.Env)
 	if err != nil || s.Known && s.Stage != "" {
-		return err == nil && s.Stage == v1alpha1.StageFinished, err
+		return err == nil && s.Stage == state.StageFinished, err
 	}
 	for _, path := range []string{machine.KubeletConf, machine.KubeletConfig, machine.RecordFile, machine.KubeadmConfig} {
 		if there, err := h.Machine.Exists(path); err != nil || !there {

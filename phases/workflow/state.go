@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/machine"
 )
 
 // State is what has been done on this machine.
 type State struct {
-	v1alpha1.LocalState
+	state.LocalState
 	// known says that ccmadm wrote it down; a machine of an older version, or of somebody else, has no such file.
 	Known bool
 }
@@ -26,7 +26,7 @@ func MachineState(env *Env) (*State, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read what was done on this machine: %w", err)
 		}
-		s, err := v1alpha1.DecodeLocalState(machine.StateFile, data)
+		s, err := state.DecodeLocalState(machine.StateFile, data)
 		if err != nil {
 			return nil, err
 		}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/kubeadm"
@@ -48,7 +49,7 @@ func FindLease(ctx context.Context, client kubernetes.Interface) string {
 	if err != nil {
 		return ""
 	}
-	rec, err := v1alpha1.DecodeRecord(v1alpha1.RecordName, []byte(cm.Data[v1alpha1.RecordKey]))
+	rec, err := state.DecodeRecord(v1alpha1.RecordName, []byte(cm.Data[v1alpha1.RecordKey]))
 	if err != nil {
 		return ""
 	}

@@ -1,8 +1,10 @@
 package inventory
 
-import "github.com/ccmadm/ccmadm/api/v1alpha1"
+import (
+	"github.com/ccmadm/ccmadm/api/config"
+)
 
-const kind = v1alpha1.InventoryKind
+const kind = config.InventoryKind
 
 // maxBytes is far beyond what 100,000 machines need, and keeps a server that
 // never ends its answer from filling the memory.
@@ -12,7 +14,7 @@ const maxBytes = 64 << 20
 // field that is wrong, with its line and path. A file that ends early between two
 // documents must not pass for a shorter inventory: there is exactly one.
 func Decode(data []byte) (*Inventory, error) {
-	document, err := v1alpha1.DecodeInventory("", data)
+	document, err := config.DecodeInventory("", data)
 	if err != nil {
 		return nil, err
 	}

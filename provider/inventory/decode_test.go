@@ -10,43 +10,44 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 const head = "apiVersion: ccmadm.dev/v1alpha1\nkind: Inventory\nmetadata: {site: ber1}\n"
 
 // full is testdata/full.yaml, defaulted.
-func full() *v1alpha1.Inventory {
-	return &v1alpha1.Inventory{
+func full() *config.Inventory {
+	return &config.Inventory{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: kind},
-		Metadata: v1alpha1.InventoryMetadata{Site: "ber1", Serial: 42},
-		Defaults: v1alpha1.Place{Region: "ber", Zone: "ber-a", InstanceType: "generic"},
-		Policy: v1alpha1.InventoryPolicy{
-			UnknownNodes: v1alpha1.HoldUnknown, Deletion: v1alpha1.DeletionAbsence,
-			Absence:        v1alpha1.AbsencePolicy{MinSnapshots: 3, MinDuration: minutes(30)},
-			DeletionBudget: v1alpha1.DeletionBudget{Max: 2, Per: metav1.Duration{Duration: time.Hour}, MaxPercent: 10},
+		Metadata: config.InventoryMetadata{Site: "ber1", Serial: 42},
+		Defaults: config.Place{Region: "ber", Zone: "ber-a", InstanceType: "generic"},
+		Policy: config.InventoryPolicy{
+			UnknownNodes: config.HoldUnknown, Deletion: config.DeletionAbsence,
+			Absence:        config.AbsencePolicy{MinSnapshots: 3, MinDuration: minutes(30)},
+			DeletionBudget: config.DeletionBudget{Max: 2, Per: metav1.Duration{Duration: time.Hour}, MaxPercent: 10},
 		},
-		Machines: []v1alpha1.Machine{
+		Machines: []config.Machine{
 			{
-				ID: "r12-u07", State: v1alpha1.MachineDecommissioned, Force: true, Hostname: "w07",
-				Match: v1alpha1.MachineMatch{
+				ID: "r12-u07", State: config.MachineDecommissioned, Force: true, Hostname: "w07",
+				Match: config.MachineMatch{
 					SystemUUID: "4C4C4544-0042-3510-8052-B3C04F4B4E32", Serial: "ABC123",
 					MACs: []string{"52:54:00:12:34:56"}, Hostnames: []string{"w07.ber.example"}, ProviderIDs: []string{"legacy://7"},
 				},
 				Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "198.18.0.17"}},
-				Place:     v1alpha1.Place{Region: "ber", Zone: "ber-b", InstanceType: "r650"},
+				Place:     config.Place{Region: "ber", Zone: "ber-b", InstanceType: "r650"},
 				Rack:      "r12", Labels: map[string]string{"example.com/disk": "nvme"},
 				Taints: []corev1.Taint{{Key: "example.com/gpu", Value: "yes", Effect: corev1.TaintEffectNoSchedule}},
-				Power: v1alpha1.Power{State: v1alpha1.PowerOff, BMC: &v1alpha1.BMC{
+				Power: config.Power{State: config.PowerOff, BMC: &config.BMC{
 					Redfish:   "https://198.18.1.7",
 					SecretRef: "bmc",
 				}}, Protected: true,
 			},
 			{
 				ID:    "r12-u08",
-				State: v1alpha1.MachineActive,
-				Place: v1alpha1.Place{Region: "ber", Zone: "ber-a", InstanceType: "generic"},
-				Power: v1alpha1.Power{State: v1alpha1.PowerUnknown},
+				State: config.MachineActive,
+				Place: config.Place{Region: "ber", Zone: "ber-a", InstanceType: "generic"},
+				Power: config.Power{State: config.PowerUnknown},
 			},
 		},
 	}

@@ -3,8 +3,8 @@ package inventory
 import (
 	"time"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // MinLeading is for how long a process must have led before it may delete: two
@@ -19,10 +19,10 @@ type Evidence struct {
 	Age      time.Duration // since that reading
 	Readings int           // good ones since the start
 
-	Machine      *v1alpha1.Machine // nil: not listed
-	WasListed    bool              // the Node was initialized as a listed machine
-	Renamed      bool              // the inventory gives the machine another name, and the Node of that name is Ready
-	MissingIn    int               // good readings in a row
+	Machine      *config.Machine // nil: not listed
+	WasListed    bool            // the Node was initialized as a listed machine
+	Renamed      bool            // the inventory gives the machine another name, and the Node of that name is Ready
+	MissingIn    int             // good readings in a row
 	MissingSince time.Duration
 
 	ControlPlane bool
@@ -41,7 +41,7 @@ type Bounds struct {
 
 // Guard returns the first rule that keeps the Node, in the order of the catalogue; "" means that none does. Each of
 // them alone is enough.
-func Guard(p v1alpha1.InventoryPolicy, b Bounds, e Evidence) finding.ID {
+func Guard(p config.InventoryPolicy, b Bounds, e Evidence) finding.ID {
 	if r := GuardIdentity(p, b, e); r != "" {
 		return r
 	}
@@ -59,7 +59,7 @@ func Guard(p v1alpha1.InventoryPolicy, b Bounds, e Evidence) finding.ID {
 
 // GuardIdentity is the part of Guard that needs no request and no memory of other
 // Nodes: most questions end here.
-func GuardIdentity(p v1alpha1.InventoryPolicy, b Bounds, e Evidence) finding.ID {
+func GuardIdentity(p config.InventoryPolicy, b Bounds, e Evidence) finding.ID {
 	switch {
 	case !e.OurSite:
 		return finding.NotOurs
@@ -79,14 +79,14 @@ func GuardIdentity(p v1alpha1.InventoryPolicy, b Bounds, e Evidence) finding.ID 
 
 // gone says whether the inventory does, of the machine or of its old name. A Node
 // that was never listed, but adopted, is not missing from it.
-func gone(p v1alpha1.InventoryPolicy, e Evidence) bool {
+func gone(p config.InventoryPolicy, e Evidence) bool {
 	switch {
-	case p.Deletion == v1alpha1.DeletionNever || p.Deletion == "":
+	case p.Deletion == config.DeletionNever || p.Deletion == "":
 		return false
 	case e.Machine != nil:
-		return e.Machine.State == v1alpha1.MachineDecommissioned || e.Renamed
+		return e.Machine.State == config.MachineDecommissioned || e.Renamed
 	default:
-		return p.Deletion == v1alpha1.DeletionAbsence && e.WasListed &&
+		return p.Deletion == config.DeletionAbsence && e.WasListed &&
 			e.MissingIn >= p.Absence.MinSnapshots && e.MissingSince >= p.Absence.MinDuration.Duration
 	}
 }

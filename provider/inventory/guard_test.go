@@ -5,16 +5,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 func bounds() Bounds { return Bounds{MaxAge: 10 * time.Minute, Silence: 5 * time.Minute} }
 
-func policy(d v1alpha1.Deletion) v1alpha1.InventoryPolicy {
-	return v1alpha1.InventoryPolicy{
-		Deletion: d, Absence: v1alpha1.AbsencePolicy{MinSnapshots: 3, MinDuration: minutes(15)},
-		DeletionBudget: v1alpha1.DeletionBudget{Max: 1, Per: minutes(10), MaxPercent: 10},
+func policy(d config.Deletion) config.InventoryPolicy {
+	return config.InventoryPolicy{
+		Deletion: d, Absence: config.AbsencePolicy{MinSnapshots: 3, MinDuration: minutes(15)},
+		DeletionBudget: config.DeletionBudget{Max: 1, Per: minutes(10), MaxPercent: 10},
 	}
 }
 
@@ -22,7 +22,7 @@ func policy(d v1alpha1.Deletion) v1alpha1.InventoryPolicy {
 func tombstoned() Evidence {
 	return Evidence{
 		OurSite: true, UpToDate: true, Readings: 3,
-		Machine: &v1alpha1.Machine{ID: "a", State: v1alpha1.MachineDecommissioned},
+		Machine: &config.Machine{ID: "a", State: config.MachineDecommissioned},
 		Leading: MinLeading, Silent: 5 * time.Minute, Nodes: 20, Candidates: 2,
 	}
 }
@@ -38,191 +38,191 @@ func vanished() Evidence {
 func TestGuard(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		policy v1alpha1.InventoryPolicy
+		policy config.InventoryPolicy
 		from   func() Evidence
 		change func(*Evidence)
 		want   finding.ID
 	}{
 		{
 			name:   "decommissioned",
-			policy: policy(v1alpha1.DeletionTombstone),
+			policy: policy(config.DeletionTombstone),
 			from:   tombstoned,
 			change: func(*Evidence) {},
 		},
 		{
 			name:   "decommissioned, and absence would do as well",
-			policy: policy(v1alpha1.DeletionAbsence),
+			policy: policy(config.DeletionAbsence),
 			from:   tombstoned,
 			change: func(*Evidence) {},
 		},
 		{
 			name:   "absent",
-			policy: policy(v1alpha1.DeletionAbsence),
+			policy: policy(config.DeletionAbsence),
 			from:   vanished,
 			change: func(*Evidence) {},
 		},
 		{
 			name:   "a control plane that is forced",
-			policy: policy(v1alpha1.DeletionTombstone),
+			policy: policy(config.DeletionTombstone),
 			from:   tombstoned,
 			change: func(e *Evidence) { e.ControlPlane, e.Machine.Force = true, true },
 		},
 		{
 			name:   "the old name of a machine",
-			policy: policy(v1alpha1.DeletionTombstone),
+			policy: policy(config.DeletionTombstone),
 			from:   tombstoned,
-			change: func(e *Evidence) { e.Machine.State, e.Renamed = v1alpha1.MachineActive, true },
+			change: func(e *Evidence) { e.Machine.State, e.Renamed = config.MachineActive, true },
 		},
 		{
 			name:   "one candidate is never too many",
-			policy: policy(v1alpha1.DeletionTombstone),
+			policy: policy(config.DeletionTombstone),
 			from:   tombstoned,
 			change: func(e *Evidence) { e.Nodes, e.Candidates = 2, 1 },
 		},
 
 		{
 			name:   "no provider ID, a foreign one, another site",
-			policy: policy(v1alpha1.DeletionTombstone),
+			policy: policy(config.DeletionTombstone),
 			from:   tombstoned,
 			change: func(e *Evidence) { e.OurSite = false },
 			want:   finding.NotOurs,
 		},
 		{
 			name:   "the latest reading was rejected",
-			policy: policy(v1alpha1.DeletionTombstone),
+			policy: policy(config.DeletionTombstone),
 			from:   tombstoned,
 			change: func(e *Evidence) { e.UpToDate = false },
 			want:   finding.NotUpToDate,
 		},
 		{
 			name:   "an old inventory",
-			policy: policy(v1alpha1.DeletionTombstone),
+			policy: policy(config.DeletionTombstone),
 			from:   tombstoned,
 			change: func(e *Evidence) { e.Age = 10*time.Minute + 1 },
 			want:   finding.NotUpToDate,
 		},
 		{
 			name:   "few readings",
-			policy: policy(v1alpha1.DeletionTombstone),
+			policy: policy(config.DeletionTombstone),
 			from:   tombstoned,
 			change: func(e *Evidence) { e.Readings = 2 },
 			want:   finding.NotUpToDate,
 		},
 		{
 			name:   "an active machine",
-			policy: policy(v1alpha1.DeletionTombstone),
+			policy: policy(config.DeletionTombstone),
 			from:   tombstoned,
-			change: func(e *Evidence) { e.Machine.State = v1alpha1.MachineActive },
+			change: func(e *Evidence) { e.Machine.State = config.MachineActive },
 			want:   finding.NotGone,
 		},
 		{
 			name:   "the old name of a machine, deletion: never",
-			policy: policy(v1alpha1.DeletionNever),
+			policy: policy(config.DeletionNever),
 			from:   tombstoned,
-			change: func(e *Evidence) { e.Machine.State, e.Renamed = v1alpha1.MachineActive, true },
+			change: func(e *Evidence) { e.Machine.State, e.Renamed = config.MachineActive, true },
 			want:   finding.NotGone,
 		},
 		{
 			name:   "a machine in maintenance",
-			policy: policy(v1alpha1.DeletionAbsence),
+			policy: policy(config.DeletionAbsence),
 			from:   tombstoned,
-			change: func(e *Evidence) { e.Machine.State = v1alpha1.MachineMaintenance },
+			change: func(e *Evidence) { e.Machine.State = config.MachineMaintenance },
 			want:   finding.NotGone,
 		},
 		{
 			name:   "deletion: never",
-			policy: policy(v1alpha1.DeletionNever),
+			policy: policy(config.DeletionNever),
 			from:   tombstoned,
 			change: func(*Evidence) {},
 			want:   finding.NotGone,
 		},
 		{
 			name:   "no policy",
-			policy: v1alpha1.InventoryPolicy{},
+			policy: config.InventoryPolicy{},
 			from:   tombstoned,
 			change: func(*Evidence) {},
 			want:   finding.NotGone,
 		},
 		{
 			name:   "absent, but tombstones are asked for",
-			policy: policy(v1alpha1.DeletionTombstone),
+			policy: policy(config.DeletionTombstone),
 			from:   vanished,
 			change: func(*Evidence) {},
 			want:   finding.NotGone,
 		},
 		{
 			name:   "absent, but never listed",
-			policy: policy(v1alpha1.DeletionAbsence),
+			policy: policy(config.DeletionAbsence),
 			from:   vanished,
 			change: func(e *Evidence) { e.WasListed = false },
 			want:   finding.NotGone,
 		},
 		{
 			name:   "absent in few readings",
-			policy: policy(v1alpha1.DeletionAbsence),
+			policy: policy(config.DeletionAbsence),
 			from:   vanished,
 			change: func(e *Evidence) { e.MissingIn = 2 },
 			want:   finding.NotGone,
 		},
 		{
 			name:   "absent for a moment",
-			policy: policy(v1alpha1.DeletionAbsence),
+			policy: policy(config.DeletionAbsence),
 			from:   vanished,
 			change: func(e *Evidence) { e.MissingSince = 15*time.Minute - 1 },
 			want:   finding.NotGone,
 		},
 		{
 			name:   "protected",
-			policy: policy(v1alpha1.DeletionTombstone),
+			policy: policy(config.DeletionTombstone),
 			from:   tombstoned,
 			change: func(e *Evidence) { e.Machine.Protected = true },
 			want:   finding.Protected,
 		},
 		{
 			name:   "protected, and forced by mistake",
-			policy: policy(v1alpha1.DeletionTombstone),
+			policy: policy(config.DeletionTombstone),
 			from:   tombstoned,
 			change: func(e *Evidence) { e.Machine.Protected, e.Machine.Force = true, true },
 			want:   finding.Protected,
 		},
 		{
 			name:   "a control plane",
-			policy: policy(v1alpha1.DeletionTombstone),
+			policy: policy(config.DeletionTombstone),
 			from:   tombstoned,
 			change: func(e *Evidence) { e.ControlPlane = true },
 			want:   finding.ControlPlane,
 		},
 		{
 			name:   "a control plane that is absent",
-			policy: policy(v1alpha1.DeletionAbsence),
+			policy: policy(config.DeletionAbsence),
 			from:   vanished,
 			change: func(e *Evidence) { e.ControlPlane = true },
 			want:   finding.ControlPlane,
 		},
 		{
 			name:   "a new leader",
-			policy: policy(v1alpha1.DeletionTombstone),
+			policy: policy(config.DeletionTombstone),
 			from:   tombstoned,
 			change: func(e *Evidence) { e.Leading = MinLeading - 1 },
 			want:   finding.NewLeader,
 		},
 		{
 			name:   "a kubelet that talks",
-			policy: policy(v1alpha1.DeletionTombstone),
+			policy: policy(config.DeletionTombstone),
 			from:   tombstoned,
 			change: func(e *Evidence) { e.Silent = 5*time.Minute - 1 },
 			want:   finding.StillTalking,
 		},
 		{
 			name:   "too many at once",
-			policy: policy(v1alpha1.DeletionTombstone),
+			policy: policy(config.DeletionTombstone),
 			from:   tombstoned,
 			change: func(e *Evidence) { e.Candidates = 3 },
 			want:   finding.TooManyAtOnce,
 		},
 		{
 			name:   "the budget",
-			policy: policy(v1alpha1.DeletionTombstone),
+			policy: policy(config.DeletionTombstone),
 			from:   tombstoned,
 			change: func(e *Evidence) { e.Deleted = 1 },
 			want:   finding.BudgetExhausted,
@@ -250,15 +250,15 @@ func TestGuard_Property(t *testing.T) {
 			Nodes: r.IntN(100), Candidates: r.IntN(5), Deleted: r.IntN(2),
 		}
 		if r.IntN(2) == 0 {
-			states := []v1alpha1.MachineState{
-				v1alpha1.MachineActive, v1alpha1.MachineMaintenance,
-				v1alpha1.MachineDecommissioned, v1alpha1.MachineDecommissioned,
+			states := []config.MachineState{
+				config.MachineActive, config.MachineMaintenance,
+				config.MachineDecommissioned, config.MachineDecommissioned,
 			}
-			e.Machine = &v1alpha1.Machine{State: states[r.IntN(4)], Protected: r.IntN(8) == 0, Force: r.IntN(2) == 0}
+			e.Machine = &config.Machine{State: states[r.IntN(4)], Protected: r.IntN(8) == 0, Force: r.IntN(2) == 0}
 		}
-		p := policy([]v1alpha1.Deletion{
-			v1alpha1.DeletionNever, v1alpha1.DeletionTombstone,
-			v1alpha1.DeletionAbsence,
+		p := policy([]config.Deletion{
+			config.DeletionNever, config.DeletionTombstone,
+			config.DeletionAbsence,
 		}[r.IntN(3)])
 		if Guard(p, bounds(), e) != "" {
 			kept++
@@ -266,9 +266,9 @@ func TestGuard_Property(t *testing.T) {
 		}
 		switch {
 		case e.Silent < bounds().Silence,
-			!e.OurSite, !e.UpToDate, p.Deletion == v1alpha1.DeletionNever,
-			e.Machine != nil && (e.Machine.State != v1alpha1.MachineDecommissioned || e.Machine.Protected),
-			e.Machine == nil && p.Deletion != v1alpha1.DeletionAbsence:
+			!e.OurSite, !e.UpToDate, p.Deletion == config.DeletionNever,
+			e.Machine != nil && (e.Machine.State != config.MachineDecommissioned || e.Machine.Protected),
+			e.Machine == nil && p.Deletion != config.DeletionAbsence:
 			t.Fatalf("deleted by %+v: %+v", p, e)
 		}
 	}

@@ -14,20 +14,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/config"
 )
 
 // Inventory is a valid document, and finds its machines. It never changes.
 type Inventory struct {
-	*v1alpha1.Inventory
+	*config.Inventory
 
-	byKey map[string]*v1alpha1.Machine // see Machine.Keys
-	byIP  map[string]*v1alpha1.Machine
+	byKey map[string]*config.Machine // see Machine.Keys
+	byIP  map[string]*config.Machine
 }
 
 // newInventory indexes a valid document.
-func newInventory(document *v1alpha1.Inventory) *Inventory {
-	i := &Inventory{Inventory: document, byKey: map[string]*v1alpha1.Machine{}, byIP: map[string]*v1alpha1.Machine{}}
+func newInventory(document *config.Inventory) *Inventory {
+	i := &Inventory{Inventory: document, byKey: map[string]*config.Machine{}, byIP: map[string]*config.Machine{}}
 	for n := range i.Machines {
 		m := &i.Machines[n]
 		for _, key := range m.Keys(field.NewPath("machines")) {
@@ -41,10 +41,10 @@ func newInventory(document *v1alpha1.Inventory) *Inventory {
 }
 
 // ByID returns the machine, or nil.
-func (i *Inventory) ByID(id string) *v1alpha1.Machine { return i.byKey["id="+id] }
+func (i *Inventory) ByID(id string) *config.Machine { return i.byKey["id="+id] }
 
 // ByIP returns the machine in use that has the address, or nil.
-func (i *Inventory) ByIP(address string) *v1alpha1.Machine {
+func (i *Inventory) ByIP(address string) *config.Machine {
 	ip := netutils.ParseIPSloppy(address)
 	if ip == nil {
 		return nil

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
@@ -58,11 +59,11 @@ var (
 // The first rule that fits decides. A Node that has an identity already is not
 // looked up by name, for a name is easily given to the next machine, unless that
 // identity was itself taken from what the Node showed before it was listed.
-func (i *Inventory) Match(f Facts) (*v1alpha1.Machine, Rule, error) {
+func (i *Inventory) Match(f Facts) (*config.Machine, Rule, error) {
 	site, id, ours := Split(f.ProviderID)
 	foreign := f.ProviderID != "" && !ours
 	mayBeNamed := f.ProviderID == "" || ours && Adopted(id)
-	uuid := v1alpha1.UUID(f.SystemUUID)
+	uuid := config.UUID(f.SystemUUID)
 	for _, rule := range []struct {
 		name Rule
 		on   bool
@@ -83,7 +84,7 @@ func (i *Inventory) Match(f Facts) (*v1alpha1.Machine, Rule, error) {
 		if m == nil {
 			continue
 		}
-		if listed := v1alpha1.UUID(m.Match.SystemUUID); rule.name == ByName && listed != "" && uuid != "" && listed != uuid {
+		if listed := config.UUID(m.Match.SystemUUID); rule.name == ByName && listed != "" && uuid != "" && listed != uuid {
 			return nil, rule.name, fmt.Errorf("match Node/%s by %s: %w: machine %s is listed with systemUUID %s, the Node "+
 				"shows %s",
 				f.Name, rule.name, ErrContradiction, m.ID, listed, uuid)
@@ -94,8 +95,8 @@ func (i *Inventory) Match(f Facts) (*v1alpha1.Machine, Rule, error) {
 }
 
 // only returns the machine that has any of the keys, if it is the only one.
-func (i *Inventory) only(keys []string) (*v1alpha1.Machine, error) {
-	var found *v1alpha1.Machine
+func (i *Inventory) only(keys []string) (*config.Machine, error) {
+	var found *config.Machine
 	for _, key := range keys {
 		switch m := i.byKey[key]; {
 		case m == nil || m == found:
@@ -122,7 +123,7 @@ func (f Facts) hardwareKeys() []string {
 		keys = append(keys, "serial="+f.Serial)
 	}
 	for _, mac := range f.MACs {
-		keys = append(keys, "mac="+v1alpha1.CanonicalMAC(mac))
+		keys = append(keys, "mac="+config.CanonicalMAC(mac))
 	}
 	return keys
 }

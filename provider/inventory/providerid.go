@@ -3,7 +3,7 @@ package inventory
 import (
 	"strings"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/config"
 )
 
 // Scheme starts every provider ID of ours. Never change it: provider IDs are immutable.
@@ -27,4 +27,4 @@ func Split(providerID string) (site, id string, ours bool) {
 }
 
 // Adopted says whether an id was made from what a Node showed of itself.
-func Adopted(id string) bool { return strings.HasPrefix(id, NamePrefix) || v1alpha1.Hex128(id) != "" }
+func Adopted(id string) bool { return strings.HasPrefix(id, NamePrefix) || config.Hex128(id) != "" }

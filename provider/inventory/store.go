@@ -9,7 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/config"
 )
 
 // Reason says in one word why a reading was rejected.
@@ -155,7 +155,7 @@ func (s *Store) Offer(document []byte, err error) (changed bool, rejection *Reje
 
 // drop notes taints that are no longer listed. The caller holds the lock.
 func (s *Store) drop(last, next *Inventory) {
-	listed := func(m *v1alpha1.Machine, t corev1.Taint) bool {
+	listed := func(m *config.Machine, t corev1.Taint) bool {
 		return slices.ContainsFunc(m.AllTaints(), func(other corev1.Taint) bool { return other.MatchTaint(&t) })
 	}
 	for n := range next.Machines {
@@ -241,7 +241,7 @@ func (l Limits) check(last, next *Inventory) *Rejection {
 	lost, inUse := 0, 0 // of those that are not decommissioned already
 	for n := range last.Machines {
 		m := &last.Machines[n]
-		if m.State == v1alpha1.MachineDecommissioned {
+		if m.State == config.MachineDecommissioned {
 			continue
 		}
 		inUse++

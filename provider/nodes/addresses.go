@@ -10,8 +10,8 @@ import (
 	nodeutil "k8s.io/component-helpers/node/util"
 	netutils "k8s.io/utils/net"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 )
 
@@ -21,7 +21,7 @@ import (
 //
 // An IP of --node-ip that is not among them would keep the taint, and upstream
 // says so in its log only (kubernetes/kubernetes#61921).
-func machineAddresses(node *corev1.Node, m *v1alpha1.Machine, list *inventory.Inventory) ([]corev1.NodeAddress, error) {
+func machineAddresses(node *corev1.Node, m *config.Machine, list *inventory.Inventory) ([]corev1.NodeAddress, error) {
 	if m == nil || !slices.ContainsFunc(m.Addresses, isIP) {
 		addresses, err := nodeAddresses(node)
 		if err != nil || list == nil {
@@ -45,7 +45,7 @@ func machineAddresses(node *corev1.Node, m *v1alpha1.Machine, list *inventory.In
 }
 
 // unlisted is an error if an address is another machine's.
-func unlisted(addresses []corev1.NodeAddress, m *v1alpha1.Machine, list *inventory.Inventory) error {
+func unlisted(addresses []corev1.NodeAddress, m *config.Machine, list *inventory.Inventory) error {
 	for _, a := range addresses {
 		if other := list.ByIP(a.Address); isIP(a) && other != nil && other != m {
 			return finding.AddressTaken.Errorf("its kubelet gives address %s, which is that of machine %s: correct --node-ip, "+

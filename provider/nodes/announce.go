@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 )
 
@@ -23,7 +23,7 @@ type candidate struct {
 
 // verdict is what the inventory says of a Node that may go.
 func verdict(node *corev1.Node, e inventory.Evidence) string {
-	if e.Renamed && e.Machine.State != v1alpha1.MachineDecommissioned {
+	if e.Renamed && e.Machine.State != config.MachineDecommissioned {
 		return fmt.Sprintf("the inventory says that machine %s has another name", node.Spec.ProviderID)
 	}
 	return fmt.Sprintf("the inventory says that machine %s is gone", node.Spec.ProviderID)

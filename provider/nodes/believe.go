@@ -3,8 +3,8 @@ package nodes
 import (
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 )
 
@@ -12,22 +12,22 @@ import (
 // shows is a claim of its kubelet: whoever holds a bootstrap token may register a Node with any provider ID. So an ID
 // of ours has to be supported by something else that leads to the same machine, and one of another provider by a line
 // of the inventory. Once a Node is initialized its provider ID stays, whatever else changes.
-func believe(i *inventory.Inventory, m *v1alpha1.Machine, rule inventory.Rule, node *corev1.Node) error {
+func believe(i *inventory.Inventory, m *config.Machine, rule inventory.Rule, node *corev1.Node) error {
 	id := node.Spec.ProviderID
 	_, _, ours := inventory.Split(id)
 	switch {
-	case m != nil && m.State == v1alpha1.MachineDecommissioned:
+	case m != nil && m.State == config.MachineDecommissioned:
 		return finding.Decommissioned.Errorf("machine %s is listed as decommissioned: set state: active if it is in use "+
 			"again", m.ID)
-	case id == "" && m == nil && i.Policy.UnknownNodes == v1alpha1.HoldUnknown:
+	case id == "" && m == nil && i.Policy.UnknownNodes == config.HoldUnknown:
 		return finding.UnknownMachine.Errorf("no machine of the inventory is this Node: list one with match.systemUUID %s "+
 			"or hostname %s",
-			orNone(v1alpha1.UUID(node.Status.NodeInfo.SystemUUID)), node.Name)
+			orNone(config.UUID(node.Status.NodeInfo.SystemUUID)), node.Name)
 	case id == "":
 		return nil
 	case ours:
 		return believeOurs(i, m, node)
-	case m == nil && i.Policy.UnknownNodes == v1alpha1.HoldUnknown:
+	case m == nil && i.Policy.UnknownNodes == config.HoldUnknown:
 		return finding.UnknownMachine.Errorf("its kubelet gives provider ID %s, which no machine of the inventory has: "+
 			"list one with match.providerIDs, or remove the provider ID from the kubelet's configuration", id)
 	case m == nil:
@@ -37,7 +37,7 @@ func believe(i *inventory.Inventory, m *v1alpha1.Machine, rule inventory.Rule, n
 }
 
 // believeOurs is about a provider ID of ours that the kubelet gave.
-func believeOurs(i *inventory.Inventory, m *v1alpha1.Machine, node *corev1.Node) error {
+func believeOurs(i *inventory.Inventory, m *config.Machine, node *corev1.Node) error {
 	id := node.Spec.ProviderID
 	facts := inventory.FactsOf(node)
 	facts.ProviderID = ""
@@ -48,7 +48,7 @@ func believeOurs(i *inventory.Inventory, m *v1alpha1.Machine, node *corev1.Node)
 	switch {
 	case m != nil && m == supported:
 		return nil
-	case m == nil && supported == nil && i.Policy.UnknownNodes == v1alpha1.AdoptUnknown && madeFrom(i.Metadata.Site, node):
+	case m == nil && supported == nil && i.Policy.UnknownNodes == config.AdoptUnknown && madeFrom(i.Metadata.Site, node):
 		return nil
 	case supported != nil:
 		return finding.OtherMachine.Errorf("its kubelet gives provider ID %s, and it is machine %s by all that it shows: "+
@@ -57,12 +57,12 @@ func believeOurs(i *inventory.Inventory, m *v1alpha1.Machine, node *corev1.Node)
 	return finding.UnprovenIdentity.Errorf("its kubelet gives provider ID %s, and nothing else that it shows is listed "+
 		"as that machine: "+
 		"remove the provider ID from the kubelet's configuration, or list match.systemUUID %s or hostname %s",
-		id, orNone(v1alpha1.UUID(node.Status.NodeInfo.SystemUUID)), node.Name)
+		id, orNone(config.UUID(node.Status.NodeInfo.SystemUUID)), node.Name)
 }
 
 // believeListed is about a provider ID of another provider, which the inventory lists.
-func believeListed(m *v1alpha1.Machine, rule inventory.Rule, node *corev1.Node) error {
-	listed, shown := v1alpha1.UUID(m.Match.SystemUUID), v1alpha1.UUID(node.Status.NodeInfo.SystemUUID)
+func believeListed(m *config.Machine, rule inventory.Rule, node *corev1.Node) error {
+	listed, shown := config.UUID(m.Match.SystemUUID), config.UUID(node.Status.NodeInfo.SystemUUID)
 	if rule == inventory.ByProviderID && listed != "" && listed != shown {
 		return finding.OtherMachine.Errorf("its kubelet gives provider ID %s, machine %s is listed with systemUUID %s, the "+
 			"Node shows %s: "+

@@ -21,6 +21,7 @@ import (
 	"k8s.io/cloud-provider/controllers/nodelifecycle"
 	controllersmetrics "k8s.io/component-base/metrics/prometheus/controllers"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 )
@@ -126,10 +127,10 @@ func newHistory(t *testing.T, providerIDs ...string) *history {
 	if err != nil && !apierrors.IsNotFound(err) {
 		t.Fatal(err)
 	}
-	source := v1alpha1.InventorySource{File: "unused"}
+	source := config.InventorySource{File: "unused"}
 	source.Default()
 	h.settings = Settings{
-		Configuration: v1alpha1.OnPremConfiguration{Inventory: &source},
+		Configuration: config.OnPremConfiguration{Inventory: &source},
 		Store:         inventory.NewStore(inventory.Limits{}, h.now),
 		Client:        h.client, Recorder: h.events, Now: h.now,
 	}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/inventory"
@@ -135,7 +136,7 @@ func (f *follower) prepare(ctx context.Context, node *corev1.Node) (bool, error)
 }
 
 // listed returns the machine that a Node is, or nil. A Node that is another's, or none, does not follow.
-func (f *follower) listed(node *corev1.Node, nodes cache.Indexer) *v1alpha1.Machine {
+func (f *follower) listed(node *corev1.Node, nodes cache.Indexer) *config.Machine {
 	_, _, ours := inventory.Split(node.Spec.ProviderID)
 	if node.Spec.ProviderID != "" && !ours || f.machines.store.Status().Inventory == nil {
 		return nil

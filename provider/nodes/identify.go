@@ -8,8 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 	"github.com/ccmadm/ccmadm/provider/serving"
 )
@@ -82,7 +82,7 @@ func (n *Nodes) ListedAddresses(node *corev1.Node) []corev1.NodeAddress {
 // mayBe is an error if nothing but what a kubelet can write leads from the Node to the machine: a UUID, a serial number.
 // The Node's name is in its kubelet's credentials. Its provider ID was settled when it was initialized; of a machine that
 // is listed without a hostname, by just that hardware.
-func mayBe(node *corev1.Node, m *v1alpha1.Machine, list *inventory.Inventory) error {
+func mayBe(node *corev1.Node, m *config.Machine, list *inventory.Inventory) error {
 	named := m.Hostname != "" || len(m.Match.Hostnames) > 0
 	own := node.Spec.ProviderID == inventory.ProviderID(list.Metadata.Site, m.ID) ||
 		slices.Contains(m.Match.ProviderIDs, node.Spec.ProviderID)
@@ -98,7 +98,7 @@ func mayBe(node *corev1.Node, m *v1alpha1.Machine, list *inventory.Inventory) er
 }
 
 // listedOf are the addresses and names that the inventory lists for a machine.
-func listedOf(m *v1alpha1.Machine) []corev1.NodeAddress {
+func listedOf(m *config.Machine) []corev1.NodeAddress {
 	addresses := addressList(m.Addresses)
 	for _, name := range append([]string{m.Hostname}, m.Match.Hostnames...) {
 		if name != "" {

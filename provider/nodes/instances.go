@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	cloudprovider "k8s.io/cloud-provider"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 )
 
@@ -20,7 +20,7 @@ import (
 // and from what the kubelet said. It takes its surroundings as functions: the
 // Nodes of the cluster, and a way to warn.
 type instances struct {
-	config    v1alpha1.OnPremConfiguration
+	config    config.OnPremConfiguration
 	nodes     func(context.Context) (cache.Indexer, error)
 	warn      func(node *corev1.Node, reason, message string)
 	metrics   *metrics
@@ -59,7 +59,7 @@ func (i *instances) InstanceShutdown(_ context.Context, node *corev1.Node) (off 
 	if err != nil || m == nil {
 		return false, err
 	}
-	return m.Power.State == v1alpha1.PowerOff, nil
+	return m.Power.State == config.PowerOff, nil
 }
 
 // InstanceMetadata returns identity, addresses and place of a machine. An error
@@ -90,8 +90,8 @@ func (i *instances) InstanceMetadata(
 func (i *instances) metadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
 	_, _, ours := inventory.Split(node.Spec.ProviderID)
 	foreign := node.Spec.ProviderID != "" && !ours
-	site, place := i.config.Site, v1alpha1.Place{}
-	var m *v1alpha1.Machine
+	site, place := i.config.Site, config.Place{}
+	var m *config.Machine
 	var list *inventory.Inventory
 	if i.machines != nil && (!foreign || uninitialized(node)) {
 		var err error
@@ -123,7 +123,7 @@ func (i *instances) metadata(ctx context.Context, node *corev1.Node) (*cloudprov
 }
 
 // identity returns the provider ID of a Node: the one that it has, if it is no other Node's, or a new one.
-func (i *instances) identity(ctx context.Context, site string, node *corev1.Node, m *v1alpha1.Machine) (string, error) {
+func (i *instances) identity(ctx context.Context, site string, node *corev1.Node, m *config.Machine) (string, error) {
 	id := node.Spec.ProviderID
 	if id != "" && m == nil && !uninitialized(node) {
 		return id, nil
@@ -143,7 +143,7 @@ func (i *instances) identity(ctx context.Context, site string, node *corev1.Node
 
 // place says where a machine stands that is not listed: as configured, else as
 // the Node is labelled, else as the inventory says of all.
-func (i *instances) place(metadata *cloudprovider.InstanceMetadata, node *corev1.Node, defaults v1alpha1.Place) {
+func (i *instances) place(metadata *cloudprovider.InstanceMetadata, node *corev1.Node, defaults config.Place) {
 	metadata.InstanceType = cmp.Or(i.config.InstanceType,
 		node.Labels[corev1.LabelInstanceTypeStable], node.Labels[corev1.LabelInstanceType], defaults.InstanceType)
 	metadata.Zone = cmp.Or(i.config.Zone,

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	cloudprovider "k8s.io/cloud-provider"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/config"
 )
 
 // reachable gives the machine an address.
@@ -29,7 +29,7 @@ func labelled(node *corev1.Node, labels map[string]string) *corev1.Node {
 }
 
 func TestInstanceMetadata(t *testing.T) {
-	configured := v1alpha1.OnPremConfiguration{Site: "ber1", Region: "ber", Zone: "ber-a", InstanceType: "r650"}
+	configured := config.OnPremConfiguration{Site: "ber1", Region: "ber", Zone: "ber-a", InstanceType: "r650"}
 	labels := map[string]string{
 		corev1.LabelTopologyRegion: "ham", corev1.LabelTopologyZone: "ham-b", corev1.LabelInstanceTypeStable: "r750",
 	}
@@ -39,7 +39,7 @@ func TestInstanceMetadata(t *testing.T) {
 	errCache := errors.New("no cache")
 	for _, tt := range []struct {
 		name     string
-		config   v1alpha1.OnPremConfiguration
+		config   config.OnPremConfiguration
 		node     *corev1.Node
 		cache    error
 		want     cloudprovider.InstanceMetadata // without addresses
@@ -66,7 +66,7 @@ func TestInstanceMetadata(t *testing.T) {
 		},
 		{
 			name:   "labels stay where nothing is configured",
-			config: v1alpha1.OnPremConfiguration{Site: "default"},
+			config: config.OnPremConfiguration{Site: "default"},
 			node:   labelled(reachable(machine("w1", uuidA, machineA)), labels),
 			want: cloudprovider.InstanceMetadata{
 				ProviderID: "onprem://default/" + uuidA, Region: "ham", Zone: "ham-b",
@@ -75,7 +75,7 @@ func TestInstanceMetadata(t *testing.T) {
 		},
 		{
 			name:   "labels of the old names count",
-			config: v1alpha1.OnPremConfiguration{Site: "default"},
+			config: config.OnPremConfiguration{Site: "default"},
 			node:   labelled(reachable(machine("w1", uuidA, machineA)), betaLabels),
 			want: cloudprovider.InstanceMetadata{
 				ProviderID: "onprem://default/" + uuidA, Region: "ham", Zone: "ham-b",

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
@@ -32,7 +33,7 @@ type nodePatch struct {
 // difference returns what makes the Node as its machine is listed, or nil, and taints that it is not given. Where
 // it stands, upstream writes when it initializes the Node.
 func difference(
-	node *corev1.Node, m *v1alpha1.Machine, dropped []corev1.Taint,
+	node *corev1.Node, m *config.Machine, dropped []corev1.Taint,
 ) (p *nodePatch, withheld []corev1.Taint) {
 	p = &nodePatch{}
 	p.Metadata.UID = node.UID
@@ -94,7 +95,7 @@ func ownLabels(node *corev1.Node, want map[string]string, patch map[string]*stri
 func followed(node *corev1.Node) (ours, forged []string) {
 	for key := range strings.SplitSeq(node.Annotations[v1alpha1.FollowedLabelsAnnotation], ",") {
 		switch {
-		case v1alpha1.MayBeMachineLabel(key):
+		case config.MayBeMachineLabel(key):
 			ours = append(ours, key)
 		case key != "":
 			forged = append(forged, key)
@@ -105,7 +106,7 @@ func followed(node *corev1.Node) (ours, forged []string) {
 
 // placeLabels are the well-known labels, the old names too: the node controller
 // copies those over the new ones.
-func placeLabels(m *v1alpha1.Machine) map[string]string {
+func placeLabels(m *config.Machine) map[string]string {
 	return map[string]string{
 		corev1.LabelTopologyRegion: m.Region, corev1.LabelFailureDomainBetaRegion: m.Region,
 		corev1.LabelTopologyZone: m.Zone, corev1.LabelFailureDomainBetaZone: m.Zone,
@@ -114,7 +115,7 @@ func placeLabels(m *v1alpha1.Machine) map[string]string {
 }
 
 // machineLabels are all others. Upstream writes them together with the provider ID.
-func machineLabels(m *v1alpha1.Machine) map[string]string {
+func machineLabels(m *config.Machine) map[string]string {
 	labels := map[string]string{v1alpha1.MachineLabel: machineLabel(m.ID)}
 	maps.Copy(labels, m.Labels)
 	if m.Rack != "" {

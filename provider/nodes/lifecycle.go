@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/nodestatus"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
@@ -21,7 +22,7 @@ import (
 // what was deleted lately. The first two are forgotten when the process ends, and then
 // every deletion is announced anew; the last is kept in the cluster.
 type lifecycle struct {
-	config  v1alpha1.InventorySource
+	config  config.InventorySource
 	store   *inventory.Store
 	metrics *metrics
 	now     func() time.Time
@@ -61,7 +62,7 @@ type heard struct {
 }
 
 func newLifecycle(
-	config v1alpha1.InventorySource, store *inventory.Store, metrics *metrics,
+	config config.InventorySource, store *inventory.Store, metrics *metrics,
 	now func() time.Time, cluster cluster,
 ) *lifecycle {
 	kinds := map[finding.ID]finding.Kind{}
@@ -140,7 +141,7 @@ func (l *lifecycle) evidence(
 // inventory calls by the name of another Node, which has the same provider ID and
 // is Ready. Where the inventory names neither, one of them may run on a clone, and
 // a person has to say which.
-func (l *lifecycle) renamed(node *corev1.Node, m *v1alpha1.Machine, nodes cache.Indexer) (bool, error) {
+func (l *lifecycle) renamed(node *corev1.Node, m *config.Machine, nodes cache.Indexer) (bool, error) {
 	others, err := nodes.ByIndex(identityIndex, node.Spec.ProviderID)
 	if err != nil {
 		return false, fmt.Errorf("find Nodes that are %s: %w", node.Spec.ProviderID, err)
@@ -161,13 +162,13 @@ func (l *lifecycle) renamed(node *corev1.Node, m *v1alpha1.Machine, nodes cache.
 }
 
 // bounds are the settings of the guard.
-func bounds(c v1alpha1.InventorySource) inventory.Bounds {
+func bounds(c config.InventorySource) inventory.Bounds {
 	return inventory.Bounds{MaxAge: c.MaxAge.Duration, Silence: c.Silence.Duration}
 }
 
 // decide applies the rules that need memory, and answers exists.
 func (l *lifecycle) decide(
-	ctx context.Context, policy v1alpha1.InventoryPolicy, e inventory.Evidence, node *corev1.Node, heartbeat string,
+	ctx context.Context, policy config.InventoryPolicy, e inventory.Evidence, node *corev1.Node, heartbeat string,
 ) (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 )
@@ -65,7 +66,7 @@ func newSite(t *testing.T, n int) *site {
 	}
 	now := func() time.Time { return s.at }
 	store := inventory.NewStore(inventory.Limits{MaxLossPercent: 100}, now)
-	config := v1alpha1.InventorySource{File: "unused"}
+	config := config.InventorySource{File: "unused"}
 	config.Default()
 	var index cache.Indexer
 	s.lifecycle = newLifecycle(config, store, newMetrics(store, now), now, cluster{

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 )
 
@@ -37,7 +37,7 @@ func newMachines(store *inventory.Store, metrics *metrics) *machines {
 
 // find returns the inventory and the machine of a Node. No machine and no error
 // means a Node that is to be adopted, or one of another provider.
-func (m *machines) find(node *corev1.Node) (*inventory.Inventory, *v1alpha1.Machine, error) {
+func (m *machines) find(node *corev1.Node) (*inventory.Inventory, *config.Machine, error) {
 	status := m.store.Status()
 	if status.Inventory == nil {
 		why := "it has not been read yet"
@@ -76,7 +76,7 @@ func orNone(s string) string {
 // take gives a machine's provider ID to a Node, unless another Node has it that is alive, or that the inventory names:
 // that one, or this, runs on a clone, or says what is not true. A reboot of the one must not hand its identity to the
 // other. Of two that have it already, the older Node keeps it: only the API server writes when it was created.
-func (m *machines) take(id string, listed *v1alpha1.Machine, node *corev1.Node, nodes cache.Indexer) error {
+func (m *machines) take(id string, listed *config.Machine, node *corev1.Node, nodes cache.Indexer) error {
 	has := node.Spec.ProviderID == id && !uninitialized(node)
 	keeps := func(other *corev1.Node) bool {
 		this, that := listed.Named(node.Name), listed.Named(other.Name)

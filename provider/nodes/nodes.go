@@ -35,6 +35,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/inventory"
@@ -42,7 +43,7 @@ import (
 
 // Settings are what Nodes are looked after with.
 type Settings struct {
-	Configuration v1alpha1.OnPremConfiguration
+	Configuration config.OnPremConfiguration
 	// Store holds the inventory; nil where the configuration names none.
 	Store    *inventory.Store
 	Client   kubernetes.Interface
@@ -105,7 +106,7 @@ func (n *Nodes) holds() bool {
 		return false
 	}
 	i := n.store.Status().Inventory
-	return i != nil && i.Policy.UnknownNodes == v1alpha1.HoldUnknown
+	return i != nil && i.Policy.UnknownNodes == config.HoldUnknown
 }
 
 // synced returns the Nodes, once the informer has seen all of them: an empty cache

@@ -12,15 +12,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 )
 
 // Snapshot is a cluster as it is, for NewPlan.
 type Snapshot struct {
 	// v1alpha1.OnPremConfiguration is the provider's.
-	Configuration v1alpha1.OnPremConfiguration
+	Configuration config.OnPremConfiguration
 	// LastGood is the inventory in use; nil if there is none.
 	LastGood []byte
 	Nodes    []corev1.Node
@@ -40,8 +40,8 @@ type Plan struct {
 
 // SpareMachine is a machine that no Node is.
 type SpareMachine struct {
-	ID    string                `json:"id"`
-	State v1alpha1.MachineState `json:"state"`
+	ID    string              `json:"id"`
+	State config.MachineState `json:"state"`
 }
 
 // Action is what would become of a Node.
@@ -51,10 +51,10 @@ type Action string
 type NodePlan struct {
 	Node string `json:"node"`
 	// Machine that the Node is, and what it was recognized by.
-	Machine string                `json:"machine,omitempty"`
-	By      inventory.Rule        `json:"by,omitempty"`
-	State   v1alpha1.MachineState `json:"state,omitempty"`
-	Action  Action                `json:"action"`
+	Machine string              `json:"machine,omitempty"`
+	By      inventory.Rule      `json:"by,omitempty"`
+	State   config.MachineState `json:"state,omitempty"`
+	Action  Action              `json:"action"`
 	// Changes of what the Node says of its machine.
 	Changes []Change `json:"changes,omitempty"`
 	// Reason is that of the Event for a Node that is stuck, and the first rule of the
@@ -125,7 +125,7 @@ func newPlanner(document []byte, s Snapshot) (*planner, error) {
 	limits := inventory.Limits{Site: s.Configuration.Site}
 	if s.Configuration.Inventory == nil { // there is none yet: its site is free
 		limits.Site = ""
-		s.Configuration.Inventory = &v1alpha1.InventorySource{}
+		s.Configuration.Inventory = &config.InventorySource{}
 		s.Configuration.Inventory.Default()
 	}
 	limits.MaxLossPercent = s.Configuration.Inventory.MaxLossPercent
@@ -206,7 +206,7 @@ func (n *NodePlan) stuck(err error) {
 }
 
 // update says what upstream's node controller and the follower would write.
-func (p *planner) update(ctx context.Context, n *NodePlan, node *corev1.Node, m *v1alpha1.Machine) {
+func (p *planner) update(ctx context.Context, n *NodePlan, node *corev1.Node, m *config.Machine) {
 	metadata, err := p.instances.metadata(ctx, node)
 	if err != nil {
 		n.stuck(err)

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
@@ -37,7 +38,7 @@ func fresh(name string) *corev1.Node {
 
 func plan(t *testing.T, document string, nodes ...*corev1.Node) (*Plan, error) {
 	t.Helper()
-	config := v1alpha1.OnPremConfiguration{Inventory: &v1alpha1.InventorySource{}}
+	config := config.OnPremConfiguration{Inventory: &config.InventorySource{}}
 	config.Inventory.Default()
 	s := Snapshot{Configuration: config, Now: time.Now(), LastGood: lists(9)}
 	for _, n := range nodes {

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 )
@@ -22,7 +23,7 @@ const (
 )
 
 // labelChanges are those of labels and taints.
-func labelChanges(node *corev1.Node, m *v1alpha1.Machine, dropped []corev1.Taint) []Change {
+func labelChanges(node *corev1.Node, m *config.Machine, dropped []corev1.Taint) []Change {
 	later := node.DeepCopy() // the follower labels a Node once it is initialized
 	later.Spec.Taints = slices.DeleteFunc(later.Spec.Taints, isUninitializedTaint)
 	patch, _ := difference(later, m, dropped)
@@ -71,7 +72,7 @@ func addressText(addresses []corev1.NodeAddress) string {
 }
 
 // unlisted says why nothing happens to a Node that is none of the machines.
-func (p *planner) unlisted(node *corev1.Node, m *v1alpha1.Machine) string {
+func (p *planner) unlisted(node *corev1.Node, m *config.Machine) string {
 	_, _, ours := inventory.Split(node.Spec.ProviderID)
 	switch {
 	case m != nil:

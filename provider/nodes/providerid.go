@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 )
 
@@ -83,8 +83,8 @@ func anotherIs(nodes cache.Indexer, name string, identities ...string) (bool, er
 }
 
 // systemUUID returns the machine's SMBIOS UUID with dashes, or "".
-func systemUUID(info corev1.NodeSystemInfo) string { return v1alpha1.UUID(info.SystemUUID) }
+func systemUUID(info corev1.NodeSystemInfo) string { return config.UUID(info.SystemUUID) }
 
 // machineID returns the content of /etc/machine-id, or "". It has no dashes, so
 // that it never equals a UUID, not even where the kubelet gives both one value.
-func machineID(info corev1.NodeSystemInfo) string { return v1alpha1.Hex128(info.MachineID) }
+func machineID(info corev1.NodeSystemInfo) string { return config.Hex128(info.MachineID) }

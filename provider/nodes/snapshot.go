@@ -9,12 +9,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/config"
 )
 
 // TakeSnapshot reads a cluster for NewPlan: Nodes, the Leases of their kubelets,
 // and the last good inventory.
-func TakeSnapshot(ctx context.Context, client kubernetes.Interface, c v1alpha1.OnPremConfiguration) (Snapshot, error) {
+func TakeSnapshot(ctx context.Context, client kubernetes.Interface, c config.OnPremConfiguration) (Snapshot, error) {
 	s := Snapshot{Configuration: c, Heard: map[string]time.Time{}, Now: time.Now()}
 	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {

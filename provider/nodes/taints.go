@@ -6,13 +6,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	cloudproviderapi "k8s.io/cloud-provider/api"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // taintsOf returns the taints that a Node is to have, and those that it should have and is not given: a NoExecute taint
 // evicts pods, and comes with a Node's initialization only. Dropped are taints that its machine had in an earlier
 // inventory; nothing on the Node says so, for a kubelet could write that, and have a taint taken away which it may not.
-func taintsOf(node *corev1.Node, m *v1alpha1.Machine, dropped []corev1.Taint) (want, withheld []corev1.Taint) {
+func taintsOf(node *corev1.Node, m *config.Machine, dropped []corev1.Taint) (want, withheld []corev1.Taint) {
 	listed := m.AllTaints()
 	want = slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(t corev1.Taint) bool {
 		return !has(listed, t) && (has(dropped, t) || t.Key == v1alpha1.MaintenanceTaint)

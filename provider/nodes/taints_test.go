@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
@@ -18,7 +19,7 @@ func TestTaintsOf(t *testing.T) {
 	waits := corev1.Taint{Key: v1alpha1.UninitializedTaint, Effect: corev1.TaintEffectNoSchedule}
 	for _, tt := range []struct {
 		name     string
-		machine  v1alpha1.Machine
+		machine  config.Machine
 		node     []corev1.Taint
 		dropped  []corev1.Taint
 		want     []corev1.Taint
@@ -26,13 +27,13 @@ func TestTaintsOf(t *testing.T) {
 	}{
 		{
 			name:    "a new taint, on a Node that runs",
-			machine: v1alpha1.Machine{Taints: []corev1.Taint{gpu}},
+			machine: config.Machine{Taints: []corev1.Taint{gpu}},
 			node:    []corev1.Taint{theirs},
 			want:    []corev1.Taint{theirs, gpu},
 		},
 		{
 			name:    "a new value",
-			machine: v1alpha1.Machine{Taints: []corev1.Taint{gpuValue}},
+			machine: config.Machine{Taints: []corev1.Taint{gpuValue}},
 			node:    []corev1.Taint{gpu, theirs},
 			want:    []corev1.Taint{gpuValue, theirs},
 		},
@@ -49,25 +50,25 @@ func TestTaintsOf(t *testing.T) {
 		},
 		{
 			name:     "one that evicts, on a Node that runs",
-			machine:  v1alpha1.Machine{Taints: []corev1.Taint{evict}},
+			machine:  config.Machine{Taints: []corev1.Taint{evict}},
 			node:     []corev1.Taint{gpu},
 			want:     []corev1.Taint{gpu},
 			withheld: []corev1.Taint{evict},
 		},
 		{
 			name:    "one that evicts, on a new Node",
-			machine: v1alpha1.Machine{Taints: []corev1.Taint{evict}},
+			machine: config.Machine{Taints: []corev1.Taint{evict}},
 			node:    []corev1.Taint{waits},
 			want:    []corev1.Taint{waits, evict},
 		},
 		{
 			name:    "a machine in maintenance",
-			machine: v1alpha1.Machine{State: v1alpha1.MachineMaintenance},
+			machine: config.Machine{State: config.MachineMaintenance},
 			want:    []corev1.Taint{maintenance},
 		},
 		{
 			name:    "after maintenance, though this process has not seen it",
-			machine: v1alpha1.Machine{State: v1alpha1.MachineActive},
+			machine: config.Machine{State: config.MachineActive},
 			node:    []corev1.Taint{maintenance, theirs},
 			want:    []corev1.Taint{theirs},
 		},

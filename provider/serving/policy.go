@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/config"
 )
 
 // Policy takes the addresses in a Node's status for those that the cloud-controller-manager wrote, of whatever vendor, where
@@ -97,7 +97,7 @@ func (p *Policy) Identify(ctx context.Context, node *corev1.Node) (Identity, err
 		return Identity{}, err
 	}
 	if left := p.Settle - p.Now().Sub(since); left > 0 {
-		return Identity{}, unsettled(left, "the policy %s is new: addresses count from %s on", v1alpha1.KubeletPolicyName,
+		return Identity{}, unsettled(left, "the policy %s is new: addresses count from %s on", config.KubeletPolicyName,
 			since.Add(p.Settle).UTC().Format(time.RFC3339))
 	}
 	p.mu.Lock()
@@ -131,7 +131,7 @@ func unsettled(left time.Duration, format string, args ...any) *Hold {
 
 // inForce says since when the policy is there, complete and bound: since it was last changed.
 func (p *Policy) inForce(ctx context.Context) (time.Time, error) {
-	const name = v1alpha1.KubeletPolicyName
+	const name = config.KubeletPolicyName
 	policy, err := p.Client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return time.Time{}, hold("NoPolicy", "there is no ValidatingAdmissionPolicy/%s, which keeps kubelets from changing their "+
@@ -176,8 +176,8 @@ func keeps(policy *admissionv1.ValidatingAdmissionPolicy, binding *admissionv1.V
 	says := func(expression string) bool {
 		return slices.ContainsFunc(spec.Validations, func(v admissionv1.Validation) bool { return v.Expression == expression })
 	}
-	return says(v1alpha1.KubeletPolicyCreate) && says(v1alpha1.KubeletPolicyAddresses) && says(v1alpha1.KubeletPolicyNames) &&
-		len(spec.MatchConditions) == 1 && spec.MatchConditions[0].Expression == v1alpha1.KubeletPolicyCondition &&
+	return says(config.KubeletPolicyCreate) && says(config.KubeletPolicyAddresses) && says(config.KubeletPolicyNames) &&
+		len(spec.MatchConditions) == 1 && spec.MatchConditions[0].Expression == config.KubeletPolicyCondition &&
 		(spec.FailurePolicy == nil || *spec.FailurePolicy == admissionv1.Fail) && matchesNodes(spec.MatchConstraints) &&
 		bound.PolicyName == policy.Name && bound.MatchResources == nil && bound.ParamRef == nil &&
 		slices.Contains(bound.ValidationActions, admissionv1.Deny)

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/manifests/manifeststest"
@@ -143,7 +144,7 @@ func (l *lab) loadStandins(t *testing.T) {
 func (l *lab) runStandin(t *testing.T, p *templates.Profile, mode templates.Mode) {
 	v := manifeststest.Values(p, mode, "v"+*kubernetesMinor+".0", true)
 	files := manifeststest.Files(p, v)
-	c := v1alpha1.CloudConfiguration{Provider: p.Name, Mode: v1alpha1.Mode(mode), ClusterName: "ber1", ControllerManager: v1alpha1.ControllerManager{Image: standin, ExtraArgs: append(v.ExtraArgs, marksOf(p, mode)...)}}
+	c := config.CloudConfiguration{Provider: p.Name, Mode: config.Mode(mode), ClusterName: "ber1", ControllerManager: config.ControllerManager{Image: standin, ExtraArgs: append(v.ExtraArgs, marksOf(p, mode)...)}}
 	var script strings.Builder
 	fmt.Fprintf(&script, "set -e; mkdir -p /root/%s\n", p.Name)
 	for name, content := range files {
@@ -152,10 +153,10 @@ func (l *lab) runStandin(t *testing.T, p *templates.Profile, mode templates.Mode
 		if p.Config != nil && name == p.Config.File {
 			c.CloudConfig.File = file
 		} else {
-			c.Credentials = append(c.Credentials, v1alpha1.Credential{Key: name, File: file})
+			c.Credentials = append(c.Credentials, config.Credential{Key: name, File: file})
 		}
 	}
-	c.APIVersion, c.Kind = v1alpha1.APIVersion, v1alpha1.ConfigKind
+	c.APIVersion, c.Kind = v1alpha1.APIVersion, config.ConfigKind
 	document, err := yaml.Marshal(c)
 	if err != nil {
 		t.Fatal(err)

@@ -36,7 +36,10 @@ func allFences() map[string][]string {
 func fences() map[string][]string {
 	return map[string][]string{
 		"api/v1alpha1/good.go":                 {"api/finding"},
-		"api/v1alpha1/bad.go":                  {"templates", "manifests", "phases", "provider", "doctor/nodes"},
+		"api/v1alpha1/bad.go":                  {"api/config", "api/state", "templates", "manifests", "phases", "provider"},
+		"api/config/good.go":                   {"api/v1alpha1", "api/finding", "api/redact"},
+		"api/config/bad.go":                    {"api/state", "templates", "phases"},
+		"api/state/good.go":                    {"api/v1alpha1", "api/config"},
 		"api/finding/bad.go":                   {"kubeadm", "machine", "k8s.io/kubernetes/a", "k8s.io/cloud-provider/a"},
 		"templates/good.go":                    {"api/v1alpha1"},
 		"templates/bad.go":                     {"manifests", "phases", "provider", "doctor/nodes"},

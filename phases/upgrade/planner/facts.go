@@ -10,7 +10,7 @@ package planner
 
 import (
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -29,7 +29,7 @@ type Facts struct {
 	// Nodes are all of the cluster, by name.
 	Nodes []Node
 	// Record is the cluster's.
-	Record *v1alpha1.Record
+	Record *state.Record
 	// Profile is that of its provider.
 	Profile *templates.Profile
 	// Proxy is the version of kube-proxy, by its DaemonSet; empty: there is none, or it is not known.

@@ -6,8 +6,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/version"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -17,7 +18,7 @@ func (p *planner) planManager() {
 	c := p.Record.Configuration
 	p.plan.Manager = ManagerPlan{Mode: string(c.Mode), Now: c.ControllerManager.Image, Rule: p.Profile.Image.Rule}
 	m := &p.plan.Manager
-	if c.Mode == v1alpha1.ModeManual {
+	if c.Mode == config.ModeManual {
 		m.Rule = "mode Manual: its release is yours to choose"
 		return
 	}
@@ -29,9 +30,9 @@ func (p *planner) planManager() {
 		p.add(f)
 		return
 	}
-	m.Then, m.By = then, v1alpha1.ImageByProfile
-	if p.Image != "" || then == m.Now && ImageBy(p.Profile, p.Record) == v1alpha1.ImageByUser {
-		m.By = v1alpha1.ImageByUser
+	m.Then, m.By = then, state.ImageByProfile
+	if p.Image != "" || then == m.Now && ImageBy(p.Profile, p.Record) == state.ImageByUser {
+		m.By = state.ImageByUser
 	}
 	now, known := serves(p.Profile, m.Now)
 	if !known {
@@ -39,7 +40,7 @@ func (p *planner) planManager() {
 	}
 	m.Serves = now.String()
 	for _, n := range p.Nodes {
-		if c.Mode == v1alpha1.ModeStaticPod && n.Manager == "" {
+		if c.Mode == config.ModeStaticPod && n.Manager == "" {
 			continue // none runs there, and what the record says is not yet its own
 		}
 		api, running := parsed(n.APIServer), now
@@ -71,7 +72,7 @@ func (p *planner) imageThen(now string) (string, error) {
 	}
 	then, err := p.Profile.ImageRef(v)
 	m, known := serves(p.Profile, now)
-	if now == "" || ImageBy(p.Profile, p.Record) != v1alpha1.ImageByUser {
+	if now == "" || ImageBy(p.Profile, p.Record) != state.ImageByUser {
 		return then, err
 	}
 	if known && m.from <= p.target.Minor() && p.target.Minor() <= m.to {
@@ -89,9 +90,9 @@ func (p *planner) imageThen(now string) (string, error) {
 
 // AgentGoesAlong tells whether an upgrade that brings the manager to an image brings the node agent of that release:
 // the profile has chosen both that the record has, and they are of one.
-func AgentGoesAlong(p *templates.Profile, rec *v1alpha1.Record, then string) bool {
+func AgentGoesAlong(p *templates.Profile, rec *state.Record, then string) bool {
 	now, agent := rec.Configuration.ControllerManager.Image, rec.Configuration.NodeAgent.Image
-	moves := then != "" && then != now && ImageBy(p, rec) == v1alpha1.ImageByProfile
+	moves := then != "" && then != now && ImageBy(p, rec) == state.ImageByProfile
 	if !moves || p.NodeAgent == nil || agent == "" {
 		return false
 	}
@@ -104,7 +105,7 @@ func AgentGoesAlong(p *templates.Profile, rec *v1alpha1.Record, then string) boo
 
 // ImageBy is who has chosen the manager's image of a record. One of before that was written down tells it by the ccmadm
 // that wrote it: whether its profile has that image.
-func ImageBy(p *templates.Profile, rec *v1alpha1.Record) v1alpha1.ImageBy {
+func ImageBy(p *templates.Profile, rec *state.Record) state.ImageBy {
 	if rec.ImageBy != "" {
 		return rec.ImageBy
 	}
@@ -112,9 +113,9 @@ func ImageBy(p *templates.Profile, rec *v1alpha1.Record) v1alpha1.ImageBy {
 		Version: rec.WrittenBy, KubernetesVersion: rec.KubernetesVersion, ImageRepository: rec.ImageRepository,
 	}
 	if was, err := p.ImageRef(before); err == nil && was == rec.Configuration.ControllerManager.Image {
-		return v1alpha1.ImageByProfile
+		return state.ImageByProfile
 	}
-	return v1alpha1.ImageByUser
+	return state.ImageByUser
 }
 
 // Knows tells whether the profile's table says what an image is for.

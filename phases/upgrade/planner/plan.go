@@ -9,7 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -51,7 +51,7 @@ type ManagerPlan struct {
 	Now  string `json:"now"`
 	Then string `json:"then,omitempty"`
 	// By is who has chosen Then.
-	By v1alpha1.ImageBy `json:"by,omitempty"`
+	By state.ImageBy `json:"by,omitempty"`
 	// Serves are the versions of Kubernetes that the present one is for; empty: all, or not known.
 	Serves string `json:"serves,omitempty"`
 	// Rule says how releases follow those of Kubernetes.

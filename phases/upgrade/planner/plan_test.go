@@ -7,7 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/api/config"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -20,8 +21,8 @@ func cluster(t *testing.T) Facts {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rec := &v1alpha1.Record{KubernetesVersion: "v1.35.4", WrittenBy: "test"}
-	rec.Configuration.Provider, rec.Configuration.Mode = "aws", v1alpha1.ModeStaticPod
+	rec := &state.Record{KubernetesVersion: "v1.35.4", WrittenBy: "test"}
+	rec.Configuration.Provider, rec.Configuration.Mode = "aws", config.ModeStaticPod
 	rec.Configuration.ControllerManager.Image = awsImage + "v1.35.2"
 	controlPlane := func(name string) Node {
 		return Node{
@@ -134,7 +135,7 @@ func TestNew_Order(t *testing.T) {
 			name: "a DaemonSet is one step",
 			do: func(f *Facts) {
 				allAt(f, "v1.36.3", "v1.35.2")
-				f.Record.Configuration.Mode = v1alpha1.ModeDaemonSet
+				f.Record.Configuration.Mode = config.ModeDaemonSet
 			},
 			want: []string{"cp2: ccmadm apply -f upgrade.yaml", ": ccmadm status"},
 		},
@@ -142,7 +143,7 @@ func TestNew_Order(t *testing.T) {
 			name: "mode Manual: the manager is the user's affair",
 			do: func(f *Facts) {
 				allAt(f, "v1.36.3", "v1.35.2")
-				f.Record.Configuration.Mode = v1alpha1.ModeManual
+				f.Record.Configuration.Mode = config.ModeManual
 			},
 		},
 		{

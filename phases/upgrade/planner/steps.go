@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
@@ -99,17 +100,17 @@ func (p *planner) apiServers(controlPlanes []Node) bool {
 // manager brings the cloud-controller-manager to its release, and the record with it.
 func (p *planner) manager(controlPlanes []Node) {
 	m := p.plan.Manager
-	static := m.Mode == string(v1alpha1.ModeStaticPod)
+	static := m.Mode == string(config.ModeStaticPod)
 	moves := m.Then != "" && m.Then != m.Now
 	recorded := parsed(p.Record.KubernetesVersion)
-	if len(controlPlanes) == 0 || m.Mode == string(v1alpha1.ModeManual) {
+	if len(controlPlanes) == 0 || m.Mode == string(config.ModeManual) {
 		return
 	}
 	first := controlPlanes[0].Name
 	switch {
 	case moves:
 		p.step(first, "bring the cloud-controller-manager to "+m.Then+", and the record with it",
-			"printf 'apiVersion: "+v1alpha1.APIVersion+"\\nkind: "+v1alpha1.ConfigKind+"\\ncontrollerManager: {image: \""+m.Then+
+			"printf 'apiVersion: "+v1alpha1.APIVersion+"\\nkind: "+config.ConfigKind+"\\ncontrollerManager: {image: \""+m.Then+
 				"\"}\\n' > upgrade.yaml", "ccmadm apply -f upgrade.yaml")
 	case recorded != nil && recorded.LessThan(p.target):
 		p.step(first, "write the version into the cluster's record", "ccmadm apply")

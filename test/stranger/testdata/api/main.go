@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 func main() {
 	text := []byte("apiVersion: ccmadm.dev/v1alpha1\nkind: CloudConfiguration\nmoed: Manual\n")
-	_, err := v1alpha1.DecodeCloudConfiguration("cloud.yaml", 1, text)
+	_, err := config.DecodeCloudConfiguration("cloud.yaml", 1, text)
 	var problem *finding.Error
 	if errors.As(err, &problem) {
 		fmt.Println(err)

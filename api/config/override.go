@@ -1,9 +1,11 @@
-package v1alpha1
+package config
 
 import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -28,7 +30,7 @@ func (c *CloudConfiguration) Resolve(dir string) {
 
 // Default fills what the user left open.
 func (c *CloudConfiguration) Default() {
-	c.APIVersion, c.Kind = APIVersion, ConfigKind
+	c.APIVersion, c.Kind = v1alpha1.APIVersion, ConfigKind
 	if c.Profile == "" {
 		setDefault(&c.Provider, "onprem")
 	}

@@ -1,8 +1,10 @@
-package v1alpha1
+package config
 
 import (
 	"strings"
 	"testing"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // What is refused is not shown, and an address is refused though it stands where a path may.
@@ -15,7 +17,7 @@ func TestDecodeCloudConfiguration_Secrets(t *testing.T) {
 		"inventory: Forbidden":           "inventory: https://u:" + secret + "@x.example/inventory.yaml",
 		"inventory:":                     "inventory: https://x.example/i?sig=" + secret,
 	} {
-		_, err := DecodeCloudConfiguration("/root/c.yaml", 1, []byte("apiVersion: "+APIVersion+"\nkind: "+ConfigKind+"\n"+field+"\n"))
+		_, err := DecodeCloudConfiguration("/root/c.yaml", 1, []byte("apiVersion: "+v1alpha1.APIVersion+"\nkind: "+ConfigKind+"\n"+field+"\n"))
 		if err == nil || strings.Contains(err.Error(), secret) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -1,8 +1,10 @@
-package v1alpha1
+package config
 
 import (
 	"net/netip"
 	"strings"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -53,11 +55,11 @@ const (
 	KubeletPolicyCondition = "'system:nodes' in request.userInfo.groups"
 	// KubeletPolicyCreate: no Node evades its initialization.
 	KubeletPolicyCreate = "request.operation != 'CREATE' || has(object.spec.taints) && " +
-		"object.spec.taints.exists(t, t.key == '" + UninitializedTaint + "')"
+		"object.spec.taints.exists(t, t.key == '" + v1alpha1.UninitializedTaint + "')"
 	// KubeletPolicyAddresses: once it is initialized, its addresses are not its kubelet's to change. A kubelet in external
 	// cloud mode does not.
 	KubeletPolicyAddresses = "request.operation != 'UPDATE' || has(oldObject.spec.taints) && " +
-		"oldObject.spec.taints.exists(t, t.key == '" + UninitializedTaint + "') || " +
+		"oldObject.spec.taints.exists(t, t.key == '" + v1alpha1.UninitializedTaint + "') || " +
 		"(has(object.status.addresses) ? object.status.addresses : []) == " +
 		"(has(oldObject.status.addresses) ? oldObject.status.addresses : [])"
 	// KubeletPolicyNames: kubelets give their Nodes no DNS names. Those in external cloud mode give addresses and a hostname.

@@ -1,9 +1,11 @@
-package v1alpha1
+package config
 
 import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -164,7 +166,7 @@ func (m *Machine) AllTaints() []corev1.Taint {
 	if m.State != MachineMaintenance {
 		return m.Taints
 	}
-	return append(slices.Clip(m.Taints), corev1.Taint{Key: MaintenanceTaint, Effect: corev1.TaintEffectNoSchedule})
+	return append(slices.Clip(m.Taints), corev1.Taint{Key: v1alpha1.MaintenanceTaint, Effect: corev1.TaintEffectNoSchedule})
 }
 
 // Power of a machine.

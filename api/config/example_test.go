@@ -1,16 +1,16 @@
-package v1alpha1_test
+package config_test
 
 import (
 	"errors"
 	"fmt"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // A file with three mistakes: all are told at once, each by line and field.
 func ExampleDecodeCloudConfiguration() {
-	_, err := v1alpha1.DecodeCloudConfiguration("cloud.yaml", 1, []byte(`apiVersion: ccmadm.dev/v1alpha1
+	_, err := config.DecodeCloudConfiguration("cloud.yaml", 1, []byte(`apiVersion: ccmadm.dev/v1alpha1
 kind: CloudConfiguration
 mode: Pod
 wait: {timeout: 90}
@@ -30,8 +30,8 @@ controlerManager: {}
 // Settings lie over one another: a flag over a file, false over true; what nobody said gets its default.
 func ExampleCloudConfiguration_Override() {
 	on, off := true, false
-	settings := &v1alpha1.CloudConfiguration{Provider: "hetzner", Routes: &on}
-	settings.Override(&v1alpha1.CloudConfiguration{Routes: &off})
+	settings := &config.CloudConfiguration{Provider: "hetzner", Routes: &on}
+	settings.Override(&config.CloudConfiguration{Routes: &off})
 	settings.Default()
 	fmt.Println(settings.Provider, settings.Mode, settings.WantsRoutes())
 	// Output: hetzner Auto false
@@ -39,14 +39,14 @@ func ExampleCloudConfiguration_Override() {
 
 // Programs look at problems one by one.
 func ExampleProblems() {
-	_, err := v1alpha1.DecodeInventory("machines.yaml", []byte(`apiVersion: ccmadm.dev/v1alpha1
+	_, err := config.DecodeInventory("machines.yaml", []byte(`apiVersion: ccmadm.dev/v1alpha1
 kind: Inventory
 metadata: {site: ber1}
 machines:
 - id: r1
 - id: r1
 `))
-	var problems v1alpha1.Problems
+	var problems config.Problems
 	if errors.As(err, &problems) {
 		for _, p := range problems {
 			fmt.Println(p.Line, p.Field)

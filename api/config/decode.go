@@ -1,4 +1,4 @@
-package v1alpha1
+package config
 
 import (
 	"bytes"
@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -139,8 +141,8 @@ func (t Text) explain(kind string, text []byte, into schema.ObjectKind,
 func (t Text) validate(kind string, into schema.ObjectKind, validate func() field.ErrorList) field.ErrorList {
 	var errs field.ErrorList
 	version, is := into.GroupVersionKind().ToAPIVersionAndKind()
-	if version != APIVersion {
-		errs = append(errs, field.NotSupported(field.NewPath("apiVersion"), version, []string{APIVersion}))
+	if version != v1alpha1.APIVersion {
+		errs = append(errs, field.NotSupported(field.NewPath("apiVersion"), version, []string{v1alpha1.APIVersion}))
 	}
 	if is != kind {
 		errs = append(errs, field.NotSupported(field.NewPath("kind"), is, []string{kind}))

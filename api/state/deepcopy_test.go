@@ -1,4 +1,4 @@
-package v1alpha1
+package state
 
 import (
 	"reflect"
@@ -16,7 +16,7 @@ func TestDeepCopy(t *testing.T) {
 		t.Errorf("copy (-want +got):\n%s", diff)
 	}
 	for _, path := range shared(reflect.ValueOf(record).Elem(), reflect.ValueOf(copied).Elem(), "") {
-		t.Errorf("%s is shared: run `go generate ./api/v1alpha1`", path)
+		t.Errorf("%s is shared: run `go generate ./api/state ./api/config`", path)
 	}
 }
 

@@ -1,7 +1,9 @@
-package v1alpha1
+package state
 
 import (
 	"fmt"
+
+	"github.com/ccmadm/ccmadm/api/config"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -17,7 +19,7 @@ const RecordKind = "Record"
 type Record struct {
 	metav1.TypeMeta `json:",inline"`
 	// Configuration holds in the whole cluster; names of local files are left out.
-	Configuration CloudConfiguration `json:"configuration"`
+	Configuration config.CloudConfiguration `json:"configuration"`
 	// Profile is the text of the provider's profile where it is the user's own.
 	Profile string `json:"profile,omitempty"`
 	// PodSubnet tells machines that join whether the cluster is dual-stack.
@@ -63,11 +65,27 @@ func (r *Record) Encode() ([]byte, error) {
 // with an older one must still be able to join.
 func DecodeRecord(where string, data []byte) (*Record, error) {
 	r := &Record{}
-	err := Text{Name: where, Data: data, Lenient: true}.Decode(RecordKind, r, func() field.ErrorList {
-		return r.Configuration.validate(field.NewPath("configuration"))
+	err := config.Text{Name: where, Data: data, Lenient: true}.Decode(RecordKind, r, func() field.ErrorList {
+		return r.Configuration.ValidateAt(field.NewPath("configuration"))
 	})
 	if err != nil {
 		return nil, err
 	}
 	return r, nil
+}
+
+// Conceal is a record, as text, with references in place of the credentials that an earlier release has left in it.
+func Conceal(record string) string {
+	r, err := DecodeRecord("the record", []byte(record))
+	if err != nil {
+		return record
+	}
+	if r.Configuration.ControllerManager.MoveCredentials() == nil {
+		return record
+	}
+	text, err := r.Encode()
+	if err != nil {
+		return record
+	}
+	return string(text)
 }

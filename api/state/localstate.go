@@ -1,8 +1,10 @@
-package v1alpha1
+package state
 
 import (
 	"fmt"
 	"slices"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
@@ -63,7 +65,7 @@ func (s *LocalState) AddFile(path string) bool {
 
 // Encode returns the document as YAML.
 func (s *LocalState) Encode() ([]byte, error) {
-	s.APIVersion, s.Kind = APIVersion, LocalStateKind
+	s.APIVersion, s.Kind = v1alpha1.APIVersion, LocalStateKind
 	data, err := yaml.Marshal(s)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", LocalStateKind, err)
@@ -81,8 +83,8 @@ func DecodeLocalState(where string, data []byte) (*LocalState, error) {
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, s); err != nil {
 		return nil, fmt.Errorf("read %s: %w", where, err)
 	}
-	if s.APIVersion != APIVersion || s.Kind != LocalStateKind {
-		return nil, fmt.Errorf("read %s: apiVersion %q and kind %q, want %s and %s", where, s.APIVersion, s.Kind, APIVersion, LocalStateKind)
+	if s.APIVersion != v1alpha1.APIVersion || s.Kind != LocalStateKind {
+		return nil, fmt.Errorf("read %s: apiVersion %q and kind %q, want %s and %s", where, s.APIVersion, s.Kind, v1alpha1.APIVersion, LocalStateKind)
 	}
 	return s, nil
 }

@@ -1,4 +1,4 @@
-package v1alpha1
+package config
 
 import (
 	"fmt"
@@ -12,11 +12,8 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 )
 
-// The version and kind of our configuration document.
-const (
-	APIVersion = "ccmadm.dev/v1alpha1"
-	ConfigKind = "CloudConfiguration"
-)
+// ConfigKind is the kind of CloudConfiguration.
+const ConfigKind = "CloudConfiguration"
 
 // Mode is how the cloud-controller-manager runs.
 type Mode string

@@ -1,4 +1,4 @@
-package v1alpha1
+package config
 
 import (
 	"errors"
@@ -20,11 +20,11 @@ func (c *CloudConfiguration) Validate() field.ErrorList {
 	if strings.Contains(c.Inventory, "://") && redact.Text(c.Inventory) != c.Inventory {
 		errs = append(errs, field.Forbidden(field.NewPath("inventory"), "an address with a credential"))
 	}
-	return append(c.validate(nil), errs...)
+	return append(c.ValidateAt(nil), errs...)
 }
 
-// validate does it for a configuration that is a field of another document, at path.
-func (c *CloudConfiguration) validate(path *field.Path) field.ErrorList {
+// ValidateAt is Validate for a configuration that is a field of another document, at path. It does not look for credentials.
+func (c *CloudConfiguration) ValidateAt(path *field.Path) field.ErrorList {
 	errs := oneOf(childOf(path, "mode"), c.Mode, ModeAuto, ModeStaticPod, ModeDaemonSet, ModeDeployment, ModeManual)
 	errs = append(errs, oneOf(childOf(path, "lifecycle"), c.Lifecycle, LifecycleGuarded, LifecycleOff)...)
 	if c.ClusterName != "" {

@@ -1,8 +1,10 @@
-package v1alpha1
+package state
 
 import (
 	"strings"
 	"testing"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,7 +12,7 @@ import (
 
 func TestRecord_RoundTrip(t *testing.T) {
 	rec := &Record{PodSubnet: "10.244.0.0/16,fd00::/48", WrittenBy: "v1"}
-	rec.TypeMeta = metav1.TypeMeta{APIVersion: APIVersion, Kind: RecordKind}
+	rec.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: RecordKind}
 	rec.Configuration.Default()
 	data, err := rec.Encode()
 	if err != nil {
@@ -43,5 +45,25 @@ func TestDecodeRecord_BadInput(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), tc.wantErr) {
 			t.Errorf("%s: got %v, want %q", tc.name, err, tc.wantErr)
 		}
+	}
+}
+
+// A record of an earlier release is read, and its credentials are moved; a second time there are none.
+func TestConceal(t *testing.T) {
+	const planted = "hunter2hunter2"
+	text := "apiVersion: " + v1alpha1.APIVersion + "\nkind: Record\nconfiguration: {controllerManager: {extraEnv: [A=1, DB_PASS=" + planted + "]}}\n"
+	got := Conceal(text)
+	if strings.Contains(got, planted) || !strings.Contains(got, "DB_PASS=${credential:env-DB_PASS}") || !strings.Contains(got, "A=1") {
+		t.Errorf("got %s", got)
+	}
+	if again := Conceal(got); again != got {
+		t.Errorf("a second time: %s", again)
+	}
+	r, err := DecodeRecord("r", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if moved := r.Configuration.ControllerManager.MoveCredentials(); string(moved["env-DB_PASS"]) != planted || len(moved) != 1 {
+		t.Errorf("got %v", moved)
 	}
 }

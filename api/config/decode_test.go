@@ -1,9 +1,11 @@
-package v1alpha1
+package config
 
 import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -77,7 +79,7 @@ func TestText_Decode(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := &sample{
-				TypeMeta: metav1.TypeMeta{APIVersion: APIVersion, Kind: "Sample"},
+				TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: "Sample"},
 				Name:     "a",
 				Items:    []item{{ID: "1", place: place{Zone: "z"}}},
 			}

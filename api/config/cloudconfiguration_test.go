@@ -1,10 +1,12 @@
-package v1alpha1
+package config
 
 import (
 	"errors"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -28,7 +30,7 @@ wait: {timeout: 90s}
 		t.Fatal(err)
 	}
 	want := &CloudConfiguration{
-		TypeMeta:    metav1.TypeMeta{APIVersion: APIVersion, Kind: ConfigKind},
+		TypeMeta:    metav1.TypeMeta{APIVersion: v1alpha1.APIVersion, Kind: ConfigKind},
 		Provider:    "onprem",
 		Mode:        ModeDaemonSet,
 		NodeIP:      "10.0.0.0/8",

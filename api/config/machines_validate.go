@@ -1,8 +1,10 @@
-package v1alpha1
+package config
 
 import (
 	"net"
 	"strings"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -178,7 +180,7 @@ func MayBeMachineLabel(key string) bool {
 // ours.
 func reservedFor(key string) string {
 	domain, _, ok := strings.Cut(key, "/")
-	for _, owner := range []string{"kubernetes.io", "k8s.io", GroupName} {
+	for _, owner := range []string{"kubernetes.io", "k8s.io", v1alpha1.GroupName} {
 		if ok && (domain == owner || strings.HasSuffix(domain, "."+owner)) {
 			return owner
 		}

@@ -1,4 +1,4 @@
-package v1alpha1
+package config
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"strings"
 	"time"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -47,15 +49,15 @@ type ControlPlaneVIPPeer struct {
 	// MultiHop is the number of hops to a router that is not in a subnet of the control plane. Default: 1, which is in it.
 	MultiHop int32 `json:"multiHop,omitempty"`
 	// BFD finds a dead control plane in a fraction of the hold time.
-	BFD PeerBFD `json:"bfd,omitzero"`
+	BFD v1alpha1.PeerBFD `json:"bfd,omitzero"`
 }
 
 // PeerSpecs are the routers as BGPPeers. There is no graceful restart: while the pod is away nobody asks the API
 // server, and a path that nobody takes back would lead to one that is dead.
-func (b *ControlPlaneVIPBGP) PeerSpecs() []BGPPeerSpec {
-	var specs []BGPPeerSpec
+func (b *ControlPlaneVIPBGP) PeerSpecs() []v1alpha1.BGPPeerSpec {
+	var specs []v1alpha1.BGPPeerSpec
 	for _, p := range b.Peers {
-		specs = append(specs, BGPPeerSpec{
+		specs = append(specs, v1alpha1.BGPPeerSpec{
 			Address: p.Address, Port: p.Port, ASN: p.ASN, LocalASN: b.LocalASN, HoldTime: p.HoldTime, MultiHop: p.MultiHop,
 			BFD: p.BFD, GracefulRestart: new(false),
 		})

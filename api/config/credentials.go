@@ -1,4 +1,4 @@
-package v1alpha1
+package config
 
 import (
 	"slices"
@@ -39,22 +39,6 @@ func (m *ControllerManager) MoveCredentials() map[string][]byte {
 		m.ExtraEnv[i] = name + "=" + credentialPrefix + "env-" + name + "}"
 	}
 	return moved
-}
-
-// Conceal is a record, as text, with references in place of the credentials that an earlier release has left in it.
-func Conceal(record string) string {
-	r, err := DecodeRecord("the record", []byte(record))
-	if err != nil {
-		return record
-	}
-	if r.Configuration.ControllerManager.MoveCredentials() == nil {
-		return record
-	}
-	text, err := r.Encode()
-	if err != nil {
-		return record
-	}
-	return string(text)
 }
 
 // bare tells whether a value is a credential itself, not a reference to one.
