@@ -186,7 +186,7 @@ func TestLinks(t *testing.T) {
 // anchors are those that GitHub gives to headings.
 func anchors(text string) []string {
 	var list []string
-	dropped := regexp.MustCompile("[^\\p{L}\\p{N} _-]")
+	dropped := regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 	for line := range strings.Lines(text) {
 		if title := strings.TrimLeft(line, "#"); title != line && strings.HasPrefix(title, " ") {
 			anchor := dropped.ReplaceAllString(strings.ToLower(strings.TrimSpace(title)), "")
