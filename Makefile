@@ -130,11 +130,11 @@ long: ## What `make e2e` leaves out for its length: every profile's pod, vendors
 	$(MAKE) e2e RUN=^TestConfigurer K8S=1.34
 	$(ROOT) env CCMADM_TEST=cluster go test -timeout 20m -run '$(SWEEPS)' ./phases/...
 
-faults: lab images ## Every fault of the library, and docs/faults.md from what it has seen; make e2e has two of each kind in one cluster
+faults: lab images ## Every fault of the library, and docs/contributing/faults.md from what it has seen; make e2e has two of each kind in one cluster
 	rm -f bin/measured/faults-*.md
 	$(LAB) build --install --kubernetes $(K8S) --ccm openstack,aws,vsphere,sample
 	$(E2E) -json -parallel 4 -run ^TestFaults_ -args -kubernetes $(K8S) -labs $(LABS) -faults $(ARGS) | $(SUMMARY)
-	cat test/e2e/faults.md bin/measured/faults-{objects,static,daemonset,inventory,openstack,aws,vsphere,sample,pairs}.md > docs/faults.md
+	cat test/e2e/faults.md bin/measured/faults-{objects,static,daemonset,inventory,openstack,aws,vsphere,sample,pairs}.md > docs/contributing/faults.md
 
 # MetalLB and kube-vip are built for it, which takes some minutes the first time; keepalived and HAProxy are Debian's. For
 # ours alone, with kube-proxy in another mode: make e2e RUN=MeasureLoadBalancer SKIP= ARGS='-proxy iptables'

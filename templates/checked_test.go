@@ -10,11 +10,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "rewrite the table of docs/guide-clouds.md")
+var update = flag.Bool("update", false, "rewrite the table of docs/reference/clouds.md")
 
-// The guide's last section ends with a table of what the profiles say.
+// The page ends with a table of what the profiles say.
 func TestChecked_Guide(t *testing.T) {
-	const file = "../docs/guide-clouds.md"
+	const file = "../docs/reference/clouds.md"
 	const head = "| provider | status | compared with | how | date |\n|---|---|---|---|---|\n"
 	var want strings.Builder
 	want.WriteString(head)

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-const guideFile, guideProvider = "../docs/guide-add-a-provider.md", "examplecloud"
+const guideFile, guideProvider = "../docs/tasks/add-a-provider-profile.md", "examplecloud"
 
 // What the guide shows is a profile, and what the guide says of it is so.
 func TestGuide_Profile(t *testing.T) {

@@ -124,7 +124,7 @@ func lasting() []Kind {
 		{
 			ID: ServingCertificate, Reason: "ServingCertificate", Title: "Nobody approves kubelets' serving certificates", Severity: SeverityWarning,
 			Why:   "With serverTLSBootstrap kubelets ask for them, and Kubernetes approves none by itself: logs, exec and metrics fail.",
-			Do:    "servingCertificates.enabled has them approved (docs/guide-serving-certificates.md); by hand, check who asked first",
+			Do:    "servingCertificates.enabled has them approved (docs/tasks/serving-certificates.md); by hand, check who asked first",
 			Links: []string{"kubernetes/kubernetes#73356"},
 		},
 		{

@@ -9,7 +9,7 @@ import (
 	"github.com/ccmadm/ccmadm/templates"
 )
 
-// TestDiagnose_Recorded is about what docs/faults.md has no machine for.
+// TestDiagnose_Recorded is about what docs/contributing/faults.md has no machine for.
 func TestDiagnose_Recorded(t *testing.T) {
 	withoutNetwork := func(s *Snapshot) {
 		for i := range s.Nodes {

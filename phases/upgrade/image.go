@@ -154,7 +154,7 @@ func checkManagerImage(ctx context.Context, h *workflow.Host, image string) (err
 	})
 	if err != nil {
 		return finding.Preflightf("have %s pulled on Node/%s: %w", image, node, last).
-			WithHint("--image names another one; docs/guide-upgrade.md says where the image of a version comes from")
+			WithHint("--image names another one; docs/tasks/upgrade.md says where the image of a version comes from")
 	}
 	return nil
 }

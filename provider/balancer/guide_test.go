@@ -12,8 +12,8 @@ import (
 // What the tables of tests name is there.
 func TestGuide_TestsOfLoadBalancers(t *testing.T) {
 	var table []byte
-	for _, page := range []string{"tests-of-load-balancers.md", "contributing/metallb-tests.md"} {
-		content, err := os.ReadFile(filepath.Join("../../docs", page))
+	for _, page := range []string{"load-balancer-tests.md", "metallb-tests.md"} {
+		content, err := os.ReadFile(filepath.Join("../../docs/contributing", page))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -82,15 +82,15 @@ func TestCluster_RefusesNodes(t *testing.T) {
 	}
 }
 
-// The guide is where an author looks a failed rule up.
-func TestGuide_NamesEveryRule(t *testing.T) {
-	guide, err := os.ReadFile("../../docs/guide-write-a-provider.md")
+// The page is where an author looks a failed rule up.
+func TestReference_NamesEveryRule(t *testing.T) {
+	page, err := os.ReadFile("../../docs/reference/conformance-rules.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, rule := range conformance.Rules() {
-		if !strings.Contains(string(guide), "`"+rule.Name+"`") {
-			t.Errorf("the guide does not name %s", rule.Name)
+		if !strings.Contains(string(page), "`"+rule.Name+"`") {
+			t.Errorf("the page does not name %s", rule.Name)
 		}
 		if rule.Why == "" {
 			t.Errorf("%s has no reason", rule.Name)

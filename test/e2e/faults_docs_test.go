@@ -12,9 +12,9 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 )
 
-// TestTables_FaultsAreWrittenDown: docs/faults.md has the rows of the tables, and says why of what was not found.
+// TestTables_FaultsAreWrittenDown: docs/contributing/faults.md has the rows of the tables, and says why of what was not found.
 func TestTables_FaultsAreWrittenDown(t *testing.T) {
-	data, err := os.ReadFile("../../docs/faults.md")
+	data, err := os.ReadFile("../../docs/contributing/faults.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +24,7 @@ func TestTables_FaultsAreWrittenDown(t *testing.T) {
 	}
 	text, begins := strings.CutPrefix(string(data), string(intro))
 	if !begins {
-		t.Error("docs/faults.md does not begin with test/e2e/faults.md: `make faults` writes it")
+		t.Error("docs/contributing/faults.md does not begin with test/e2e/faults.md: `make faults` writes it")
 	}
 	written := map[string][]string{}
 	cluster := ""
@@ -44,7 +44,7 @@ func TestTables_FaultsAreWrittenDown(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(tables(), written); diff != "" {
-		t.Errorf("docs/faults.md is not of these tables (-tables +docs); `make faults` writes it:\n%s", diff)
+		t.Errorf("docs/contributing/faults.md is not of these tables (-tables +docs); `make faults` writes it:\n%s", diff)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// pairsCluster is the section of docs/faults.md with those.
+// pairsCluster is the section of docs/contributing/faults.md with those.
 const pairsCluster = "Two at once, static pod, provider onprem"
 
 // pairs are faults of which two can be seen at once, by what they are called. Of a manager that does not start, the
@@ -80,7 +80,7 @@ func pairsOfManagers() [][2]string {
 }
 
 // pair has two faults be there at once. Both are named, and nothing beside them, errors before warnings; what is
-// printed is run in that order. The row is for docs/faults.md.
+// printed is run in that order. The row is for docs/contributing/faults.md.
 func (l *library) pair(t *testing.T, a, b injected) (row string) {
 	row = fmt.Sprintf("| %s %s | %s %s | ", a.id, cell(a.what), b.id, cell(b.what))
 	l.expectSilent(t, "before", foundWithin)

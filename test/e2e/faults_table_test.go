@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The clusters of the library, by which docs/faults.md is divided.
+// The clusters of the library, by which docs/contributing/faults.md is divided.
 const (
 	objectCluster     = "Objects and kubelets, provider onprem"
 	staticCluster     = "Static pod, provider onprem"
@@ -19,7 +19,7 @@ const (
 	cloudSetCluster   = "OpenStack's own manager, DaemonSet"
 )
 
-// faultTable is what a run of the library has seen: bin/measured/faults-*.md, of which `make faults` makes docs/faults.md.
+// faultTable is what a run of the library has seen: bin/measured/faults-*.md, of which `make faults` makes docs/contributing/faults.md.
 type faultTable struct {
 	mu   sync.Mutex
 	rows map[string][]string

@@ -17,7 +17,7 @@ import (
 type injected struct {
 	// id is what the doctor has to name: as root cause, and nothing beside it.
 	id finding.ID
-	// what is injected, in words for docs/faults.md, and unique in its library.
+	// what is injected, in words for docs/contributing/faults.md, and unique in its library.
 	what string
 	// on is the machine where inject runs, a shell script with KUBECONFIG set. Empty: cp1.
 	on, inject string
@@ -28,7 +28,7 @@ type injected struct {
 	// choice is what a person decides where the doctor cannot: it runs on that machine in place of the printed remedy,
 	// and is in the table. choiceOn is where it runs, if not there.
 	choice, choiceOn string
-	// known is why it is not named as yet, for docs/faults.md, where no row says NO without a reason.
+	// known is why it is not named as yet, for docs/contributing/faults.md, where no row says NO without a reason.
 	known string
 	// undo takes back, on that machine, what the remedy is not about. It runs after it.
 	undo string

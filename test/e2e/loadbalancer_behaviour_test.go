@@ -38,7 +38,7 @@ spec: {ranges: ["%s-%s"], level: L2}
 )
 
 // TestLoadBalancerBehaviour shows on machines what Kubernetes' own tests ask of load balancers, and that Services come
-// over from another implementation. docs/tests-of-load-balancers.md says which test shows what.
+// over from another implementation. docs/contributing/load-balancer-tests.md says which test shows what.
 func TestLoadBalancerBehaviour(t *testing.T) {
 	t.Parallel()
 	answerer := buildProgram(t, "answerer")
