@@ -6,14 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
-
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 const configHead = "apiVersion: ccmadm.dev/v1alpha1\nkind: CloudConfiguration\n"

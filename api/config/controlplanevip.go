@@ -7,11 +7,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // ControlPlaneVIP is the control plane's own address. It becomes kubeadm's controlPlaneEndpoint.

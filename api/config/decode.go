@@ -7,13 +7,13 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
-
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 	syaml "sigs.k8s.io/yaml"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // ErrEmpty is what [Text.Decode] finds in a text without a document. Some callers take that for the defaults.

@@ -5,11 +5,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // InventoryKind is the kind of the document that lists a site's machines.

@@ -4,12 +4,12 @@ import (
 	"net"
 	"strings"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // Validate refuses what the API server would refuse on a Node, and what could make two machines look like one. Defaults

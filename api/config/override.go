@@ -5,9 +5,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // Resolve makes file names absolute, since later phases run in other directories.

@@ -4,10 +4,10 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
-
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // ServingCertificates says whether the serving certificates are approved that kubelets with serverTLSBootstrap ask for.

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // LocalStateKind is the kind of the document that says what ccmadm has done on a machine.

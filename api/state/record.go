@@ -3,11 +3,11 @@ package state
 import (
 	"fmt"
 
-	"github.com/ccmadm/ccmadm/api/config"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
+
+	"github.com/ccmadm/ccmadm/api/config"
 )
 
 // RecordKind is the kind of the document that carries a cluster's settings.

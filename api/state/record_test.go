@@ -4,10 +4,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
-
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 func TestRecord_RoundTrip(t *testing.T) {

@@ -194,9 +194,11 @@ func agentMatters(before, after any) bool {
 func (c *caches) nodeAgents() []*v1alpha1.NodeAgent {
 	return objects.List[*v1alpha1.NodeAgent](c.agents.GetStore())
 }
+
 func (c *caches) addressPools() []*v1alpha1.AddressPool {
 	return objects.List[*v1alpha1.AddressPool](c.pools.GetStore())
 }
+
 func (c *caches) serviceCIDRs() []*networkingv1.ServiceCIDR {
 	return objects.List[*networkingv1.ServiceCIDR](c.cidrs.GetStore())
 }

@@ -8,8 +8,12 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// ProxyName is the ConfigMap that kubeadm makes for kube-proxy, and ProxyKey the file in it.
-const ProxyName, ProxyKey = "kube-proxy", "config.conf"
+const (
+	// ProxyName is the ConfigMap that kubeadm makes for kube-proxy.
+	ProxyName = "kube-proxy"
+	// ProxyKey is the file in it.
+	ProxyKey = "config.conf"
+)
 
 // Proxy is how kube-proxy works, which carries the packets. In mode ipvs it binds each published address, but for the
 // machine's own, on every machine (shouldBind in its pkg/proxy/ipvs): of Nodes each would take the others' for its
