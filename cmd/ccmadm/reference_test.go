@@ -44,7 +44,7 @@ func TestReference(t *testing.T) {
 		"../../templates", "Profile")
 	want["configuration.md"] = fieldPage(t, "CloudConfiguration", "Everything that ccmadm is told about a cluster, apiVersion `ccmadm.dev/v1alpha1`, kind `CloudConfiguration`: "+
 		"a document of its own in kubeadm's file, or a file by itself. `ccmadm config print` shows the defaults.",
-		"../../api/v1alpha1", "CloudConfiguration")
+		"../../api/[cv]*", "CloudConfiguration")
 	want["addresspool.md"] = fieldPage(t, "AddressPool", "Addresses for Services of type LoadBalancer, with provider `onprem`: "+
 		"[load balancers](../tasks/load-balancer-pools.md).", "../../api/v1alpha1", "AddressPool")
 	want["bgppeer.md"] = fieldPage(t, "BGPPeer", "A router to which agents announce addresses: [BGP](../tasks/load-balancers-bgp.md).",
