@@ -114,7 +114,7 @@ func typeName(e ast.Expr, known map[string]structDecl) string {
 	case *ast.MapType:
 		return "map to " + typeName(e.Value, known)
 	case *ast.SelectorExpr:
-		return e.Sel.Name
+		return typeName(e.Sel, known)
 	default:
 		return ""
 	}

@@ -170,11 +170,11 @@ func (r *rollbacker) adopted(ctx context.Context, s workflow.Streams, runs []jou
 			return err
 		}
 	}
-	d, err := workflow.New(ctx, machine.New(), *o, s, version)
+	back, err := workflow.New(ctx, machine.New(), *o, s, version)
 	if err != nil {
 		return err
 	}
-	return d.Do(ctx, list)
+	return back.Do(ctx, list)
 }
 
 // giveFiles lays the files that are given over the settings of before, which have none. What is known to be lost has to
@@ -245,9 +245,9 @@ func (r *rollbacker) apply(
 	if !r.yes && !adoption.Confirmed(s.In, s.Err, "Apply this?") {
 		return finding.Refusedf("roll back: it was not confirmed").WithHint("--yes does not ask. Nothing was changed")
 	}
-	d, err := workflow.New(ctx, machine.New(), o, s, version)
+	back, err := workflow.New(ctx, machine.New(), o, s, version)
 	if err != nil {
 		return err
 	}
-	return d.Do(ctx, manager.Apply())
+	return back.Do(ctx, manager.Apply())
 }

@@ -31,9 +31,9 @@ type Pods struct {
 	Env    *workflow.Env
 	Client kubernetes.Interface
 	Image  string
-	// prefix begins the names of pods that do steps.
+	// Prefix begins the names of pods that do steps.
 	Prefix string
-	// takes is how long a step may, and grace what is left to it when it is told to stop. Begins is how long its kubelet
+	// Takes is how long a step may, and Grace what is left to it when it is told to stop. Begins is how long its kubelet
 	// may take until it runs, 0: as long as it takes.
 	Begins, Takes, Grace time.Duration
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// StepPrefix begins the names of pods that do steps of adopt and leave, upgradePrefix of those that upgrade a machine,
-// and showPrefix of those that ask a machine for what it has. What follows is not known beforehand: no kubelet can be
+// StepPrefix begins the names of pods that do steps of adopt and leave, UpgradePrefix of those that upgrade a machine,
+// and ShowPrefix of those that ask a machine for what it has. What follows is not known beforehand: no kubelet can be
 // first.
 const (
 	StepPrefix    = "ccmadm-node-"

@@ -69,21 +69,21 @@ func (r Remote) ByHand() bool { return r.Via == ViaHand || r.Via == "" }
 // Runner runs ccmadm on the machine of a node.
 type Runner interface {
 	Run(ctx context.Context, n *Node, t Task) error
-	// patience is how long its effect may take to be seen.
+	// Patience is how long its effect may take to be seen.
 	Patience() time.Duration
 }
 
-// Inspector is a stepper that can also ask a machine for what it has, which changes nothing there.
+// Inspector is a Runner that can also ask a machine for what it has, which changes nothing there.
 type Inspector interface {
 	Runner
-	// show adds more arguments to those that say what is asked for.
+	// Show adds more arguments to those that say what is asked for.
 	Show(ctx context.Context, n *Node, more ...string) (*kubelet.NodeReport, error)
 }
 
-// manualPatience is for whoever has to go to the machine.
+// manualPatience is the time that an administrator has to go to the machine.
 const manualPatience = 30 * time.Minute
 
-// NewRunner goes by what Remote.check lets through.
+// NewRunner goes by what Remote.Check lets through.
 func NewRunner(env *workflow.Env, client kubernetes.Interface, r Remote, timeout time.Duration) Runner {
 	takes := 2*timeout + time.Minute // a kubelet that does not come back is given its former flags
 	switch r.Via {

@@ -73,7 +73,7 @@ type Settings struct {
 	ImageRepository string
 	// Proxies are the proxy variables of the manager, NAME=VALUE.
 	Proxies []string
-	// moved are credentials that a record of an earlier release has in clear, by their keys in the Secret.
+	// Moved are credentials that a record of an earlier release has in clear, by their keys in the Secret.
 	Moved map[string][]byte
 	// LifecycleHeld keeps the manager from deleting Nodes in a phase of adopt or leave, whatever the settings say.
 	LifecycleHeld bool

@@ -9,7 +9,7 @@ import (
 	"github.com/ccmadm/ccmadm/templates"
 )
 
-// Operation is what one of ccmadm's commands decides about its run. [Ordinary] decides it as join and apply do; other
+// Operation is what one of ccmadm's commands decides about its run. record.Ordinary decides it as join and apply do; other
 // operations embed it, and replace what they do otherwise.
 type Operation interface {
 	// Settings resolves the settings. It is asked once in a run.

@@ -12,7 +12,7 @@ import (
 // State is what has been done on this machine.
 type State struct {
 	state.LocalState
-	// known says that ccmadm wrote it down; a machine of an older version, or of somebody else, has no such file.
+	// Known says that ccmadm wrote it down. A machine of an older version, or one that another tool made, has no such file.
 	Known bool
 }
 

@@ -19,7 +19,7 @@ import (
 
 // Snapshot is a cluster as it is, for NewPlan.
 type Snapshot struct {
-	// v1alpha1.OnPremConfiguration is the provider's.
+	// config.OnPremConfiguration is the provider's.
 	Configuration config.OnPremConfiguration
 	// LastGood is the inventory in use; nil if there is none.
 	LastGood []byte

@@ -1,10 +1,10 @@
 // Package planner plans the upgrade of a cluster in external cloud mode: what kubeadm's own plan does not know of.
 //
-// Start at [New]: it makes a [Plan] of [Facts], and asks nobody. Target.go says whether the version can be reached,
+// Start at [New]: it makes a [Plan] of [Facts], and asks no one. File target.go says whether the version can be reached,
 // flags.go what components of that version refuse, manager.go which release of the cloud-controller-manager goes with
 // it, steps.go in which order it is done.
 //
-// Reads and writes: nothing. The same facts give the same plan. It will not: gather the facts (package phases does), or
+// Reads and writes: nothing. The same facts give the same plan. It will not: gather the facts (package upgrade does), or
 // carry the plan out.
 package planner
 
