@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -34,7 +35,8 @@ func (b *bed) getService(ctx context.Context) (*corev1.Service, error) {
 	return b.client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, serviceName, metav1.GetOptions{})
 }
 
-// balanced makes a Service, and waits until it has a load balancer with an address.
+// balanced makes a Service, and waits until it has a load balancer with an address. A provider may publish addresses by
+// itself, before the service controller has come to the Service.
 func (b *bed) balanced(ctx context.Context) error {
 	if err := b.service(ctx); err != nil {
 		return err
@@ -44,6 +46,9 @@ func (b *bed) balanced(ctx context.Context) error {
 		if err == nil && len(service.Status.LoadBalancer.Ingress) == 0 {
 			err = fmt.Errorf("its status has no ingress, last error of EnsureLoadBalancer: "+
 				"%w", b.seen.lastError("EnsureLoadBalancer", serviceName))
+		}
+		if err == nil && len(b.seen.order(serviceName, "EnsureLoadBalancer")) == 0 {
+			err = errors.New("EnsureLoadBalancer was not called yet")
 		}
 		return err
 	})
