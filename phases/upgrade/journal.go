@@ -58,7 +58,7 @@ func upgradeCutShort(ctx context.Context, r *workflow.Run) (bool, error) {
 		return false, err
 	}
 	last := lastUpgrade(runs, node)
-	return last.Command == r.Inputs.Command && last.State != journal.Done, nil
+	return last.Command == r.Command && last.State != journal.Done, nil
 }
 
 // lastUpgrade is the last one that was begun on a control plane; the zero value: there was none.

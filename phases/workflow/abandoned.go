@@ -28,7 +28,7 @@ func CloseAbandoned(ctx context.Context, r *Run) error {
 		return err
 	}
 	last := runs[len(runs)-1]
-	if last.Machine != here || last.State != journal.Begun || !slices.Contains([]string{"apply", r.Inputs.Command}, last.Command) {
+	if last.Machine != here || last.State != journal.Begun || !slices.Contains([]string{"apply", r.Command}, last.Command) {
 		return nil
 	}
 	if err := OpenJournal(ctx, r); err != nil {
