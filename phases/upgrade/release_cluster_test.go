@@ -81,3 +81,19 @@ func TestCluster_NoteRelease_OfNoCcmadm(t *testing.T) {
 		t.Errorf("%v, %v\n%s", err, node.Annotations, out)
 	}
 }
+
+// An upgrade of a node has its name in the journal from preflight, not from the command line.
+func TestCluster_UpgradeCutShort_Node(t *testing.T) {
+	u := newUpgradable(t)
+	r, out, _ := u.begun(t, Upgrade{Version: "v1.36.3"})
+	r.Command = "upgrade node v1.36.3"
+	if err := workflow.OpenRun(t.Context(), r, u.client, ""); err != nil {
+		t.Fatal(err)
+	}
+	if cut, err := upgradeCutShort(t.Context(), r); err != nil || !cut {
+		t.Errorf("cut short: %t, %v\n%s", cut, err, out)
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
