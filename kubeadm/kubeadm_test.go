@@ -89,6 +89,9 @@ func current(t *testing.T, gvk schema.GroupVersionKind, text []byte) (schema.Gro
 	if server, ok := doc["apiServer"].(map[string]any); ok {
 		delete(server, "timeoutForControlPlane") // InitConfiguration's since v1beta4
 	}
+	if discovery, ok := doc["discovery"].(map[string]any); ok {
+		delete(discovery, "timeout") // timeouts.discovery
+	}
 	text, err := yaml.Marshal(doc)
 	if err != nil {
 		t.Fatal(err)

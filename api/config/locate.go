@@ -117,8 +117,9 @@ func (f *finder) names(node *yaml.Node, known minors.Fields, path *field.Path) {
 	if node.Kind == yaml.AliasNode {
 		node = node.Alias
 	}
-	switch node.Kind {
-	case yaml.MappingNode:
+	items, list := known[minors.Items]
+	switch {
+	case node.Kind == yaml.MappingNode && !list:
 		for key, value := range f.pairs(node, path) {
 			at := childOf(path, key.Value)
 			if below, ok := known[key.Value]; !ok {
@@ -127,9 +128,9 @@ func (f *finder) names(node *yaml.Node, known minors.Fields, path *field.Path) {
 				f.names(value, below, at)
 			}
 		}
-	case yaml.SequenceNode:
+	case node.Kind == yaml.SequenceNode && list:
 		for i, item := range node.Content {
-			f.names(item, known, path.Index(i))
+			f.names(item, items, path.Index(i))
 		}
 	}
 }

@@ -46,9 +46,12 @@ type Kubeadm struct {
 	API map[string]map[string]Fields `json:"api"`
 }
 
-// Fields are a struct's, by their names in JSON; nil is a value below which names are free. Those of a list are its
-// items'.
+// Fields are a struct's, by their names in JSON; nil is a value below which names are free. Those of a list's items are
+// below the name [Items].
 type Fields map[string]Fields
+
+// Items is what [Fields] of a list have alone.
+const Items = "[]"
 
 // History is what ccmadm knows of all minors, oldest first.
 type History []Entry

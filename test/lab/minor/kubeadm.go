@@ -22,7 +22,7 @@ import (
 )
 
 // fields are those of a struct by their names in JSON; nil is a value whose content has no fixed names. Those of a list
-// are its items'.
+// are below the name [].
 type fields map[string]fields
 
 func main() {
@@ -55,8 +55,14 @@ func main() {
 }
 
 func of(t reflect.Type) fields {
-	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
+	}
+	if t.Kind() == reflect.Slice {
+		if items := of(t.Elem()); items != nil {
+			return fields{"[]": items}
+		}
+		return nil
 	}
 	if t.Kind() != reflect.Struct || reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
 		return nil
