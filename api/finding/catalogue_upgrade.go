@@ -16,6 +16,7 @@ const (
 	ManagerImage  ID = "U12"
 	MachineLacks  ID = "U13"
 	OtherRelease  ID = "U14"
+	GateLocked    ID = "U15"
 )
 
 // upgrades is about the version that a cluster is to have.
@@ -48,6 +49,12 @@ func upgrades() []Kind {
 			Severity: SeverityError,
 			Why:      "It ends with: unrecognized feature gate.",
 			Do:       "remove the gate: what it was for is always on, or gone",
+		},
+		{
+			ID: GateLocked, Reason: "GateLocked", Title: "A feature gate has a value that the version does not take",
+			Severity: SeverityError,
+			Why:      "The gate is locked to its default: a component that is given another value ends with: cannot set feature gate.",
+			Do:       "remove the gate",
 		},
 		{
 			ID: NoNodeForJob, Reason: "NoNodeForJob", Title: "No Node takes the Job of kubeadm's preflight",

@@ -10,9 +10,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/minors"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
-	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/manager"
 	"github.com/ccmadm/ccmadm/phases/record"
@@ -33,7 +33,7 @@ func (u *Upgrade) LiveFacts(ctx context.Context, r *workflow.Run, asked string) 
 		return nil, err
 	}
 	f := &planner.Facts{
-		Asked: asked, Record: rec, Oldest: kubeadm.Oldest, Newest: kubeadm.Newest, Version: r.Version,
+		Asked: asked, Record: rec, Oldest: minors.Oldest(), Newest: minors.Newest(), Version: r.Version,
 	}
 	if f.Profile, err = settings.RecordedProfile(rec); err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (u *Upgrade) LiveFacts(ctx context.Context, r *workflow.Run, asked string) 
 	if err := liveNodes(ctx, r.Machine, client, f); err != nil {
 		return nil, err
 	}
-	if err := kubeletUses(ctx, r.Machine, client, f); err != nil {
+	if err := kubeletUses(ctx, r.Machine, client, f, target); err != nil {
 		return nil, err
 	}
 	if v != nil && v.Minor() >= target.Minor() && v.Minor() <= target.Minor()+1 { // what it lists images for
@@ -200,7 +200,7 @@ func podUses(pod *corev1.Pod, n *planner.Node, here string) []planner.Use {
 	case planner.Manager:
 		n.Manager = c.Image
 		return nil
-	case planner.ControllerManager, planner.Scheduler:
+	case planner.ControllerManager, planner.Scheduler, planner.Etcd:
 	default:
 		return nil
 	}

@@ -82,6 +82,7 @@ const (
 	APIServer         Component = "kube-apiserver"
 	ControllerManager Component = "kube-controller-manager"
 	Scheduler         Component = "kube-scheduler"
+	Etcd              Component = "etcd"
 	Kubelet           Component = "kubelet"
 	Manager           Component = "cloud-controller-manager"
 	Kubeadm           Component = "kubeadm"
