@@ -78,6 +78,9 @@ func (u *Upgrade) LiveFacts(ctx context.Context, r *workflow.Run, asked string) 
 	if err != nil {
 		return nil, err
 	}
+	if err := liveExternalIPs(ctx, client, f); err != nil {
+		return nil, err
+	}
 	if err := liveTroubles(ctx, client, f); err != nil {
 		return nil, err
 	}
@@ -107,15 +110,16 @@ func liveConfiguration(ctx context.Context, client kubernetes.Interface, f *plan
 			Component: planner.Manager, Where: "ConfigMap/" + v1alpha1.Namespace + "/" + v1alpha1.RecordName,
 		})...)
 	}
-	kubelets, err := configuredGates(ctx, client, planner.Kubelet, kubeletConfigName, kubeletConfigKey)
+	kubelets, err := readConfigured(ctx, client, planner.Kubelet, kubeletConfigName, kubeletConfigKey)
 	if err != nil {
 		return err
 	}
-	proxies, err := configuredGates(ctx, client, planner.Proxy, kubeProxyName, kubeProxyKey)
+	proxies, err := readConfigured(ctx, client, planner.Proxy, kubeProxyName, kubeProxyKey)
 	if err != nil {
 		return err
 	}
-	f.Uses = append(append(f.Uses, kubelets...), proxies...)
+	f.Uses = append(append(f.Uses, kubelets.gates...), proxies.gates...)
+	f.ProxyMode, f.EventsUnset = proxies.Mode, kubelets.EventRecordQPS != nil && *kubelets.EventRecordQPS == 0
 	return liveProxy(ctx, client, f)
 }
 
@@ -153,7 +157,7 @@ func liveNodes(ctx context.Context, m *machine.Machine, client kubernetes.Interf
 		f.Nodes = append(f.Nodes, planner.Node{
 			Name: n.Name, ControlPlane: controlPlane, Kubelet: n.Status.NodeInfo.KubeletVersion,
 			Schedulable: !n.Spec.Unschedulable, Refuses: refusesJob(n.Spec.Taints),
-			Architecture: n.Status.NodeInfo.Architecture, Ccmadm: n.Annotations[v1alpha1.ReleaseAnnotation],
+			Architecture: n.Status.NodeInfo.Architecture, Runtime: n.Status.NodeInfo.ContainerRuntimeVersion, Ccmadm: n.Annotations[v1alpha1.ReleaseAnnotation],
 		})
 	}
 	for i := range f.Nodes {

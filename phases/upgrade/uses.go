@@ -70,31 +70,50 @@ func manifestUses(m *machine.Machine, here string) ([]planner.Use, error) {
 	return list, nil
 }
 
-// configuredGates are those of a component's configuration that kubeadm keeps in a ConfigMap, where it does.
-func configuredGates(
+// configured is what a plan needs of a component's configuration that kubeadm keeps in a ConfigMap.
+type configured struct {
+	FeatureGates   map[string]bool `json:"featureGates"`
+	Mode           string          `json:"mode"`
+	EventRecordQPS *int            `json:"eventRecordQPS"`
+	gates          []planner.Use
+}
+
+// readConfigured is empty where there is no such ConfigMap.
+func readConfigured(
 	ctx context.Context, client kubernetes.Interface, component planner.Component, name, key string,
-) ([]planner.Use, error) {
+) (configured, error) {
+	var c configured
 	cm, err := client.CoreV1().ConfigMaps(v1alpha1.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, nil
+		return c, nil
 	}
 	where := "ConfigMap/" + v1alpha1.Namespace + "/" + name
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", where, err)
+		return c, fmt.Errorf("read %s: %w", where, err)
 	}
-	var config struct {
-		FeatureGates map[string]bool `json:"featureGates"`
+	if err := yaml.Unmarshal([]byte(cm.Data[key]), &c); err != nil {
+		return c, fmt.Errorf("read %s: %w", where, err)
 	}
-	if err := yaml.Unmarshal([]byte(cm.Data[key]), &config); err != nil {
-		return nil, fmt.Errorf("read %s: %w", where, err)
-	}
-	var list []planner.Use
-	for gate, on := range config.FeatureGates {
-		list = append(list, planner.Use{
+	for gate, on := range c.FeatureGates {
+		c.gates = append(c.gates, planner.Use{
 			Component: component, Name: planner.GatePrefix + gate, Value: strconv.FormatBool(on), Where: where, Cleaned: true,
 		})
 	}
-	return list, nil
+	return c, nil
+}
+
+// liveExternalIPs lists the Services that have some.
+func liveExternalIPs(ctx context.Context, client kubernetes.Interface, f *planner.Facts) error {
+	list, err := client.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list services: %w", err)
+	}
+	for _, s := range list.Items {
+		if len(s.Spec.ExternalIPs) > 0 {
+			f.ExternalIPs = append(f.ExternalIPs, s.Namespace+"/"+s.Name)
+		}
+	}
+	return nil
 }
 
 // kubeletUses is what kubelets are told: this machine's by the files behind its command line, all by what they say of
