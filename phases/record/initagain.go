@@ -18,14 +18,9 @@ type Initialization struct{ Ordinary }
 
 var _ workflow.Operation = Initialization{}
 
-// Step runs a phase. In the cluster that the machine has made it is a step of the journal where it changes something.
+// Step runs a phase. In an existing cluster it brings back what the record says, as apply does: what it changes is a step of the
+// journal, under the Lease of the one run that changes a cluster at a time.
 func (Initialization) Step(ctx context.Context, r *workflow.Run, p workflow.Phase) error {
-	return initStep(ctx, r, p)
-}
-
-// initStep runs a phase of init. In a cluster that lives it brings back what the record says, as apply does: what it
-// changes is a step of the journal, under the Lease of the one run that changes a cluster at a time.
-func initStep(ctx context.Context, r *workflow.Run, p workflow.Phase) error {
 	lives, err := repairs(ctx, r, p)
 	if err != nil {
 		return err
