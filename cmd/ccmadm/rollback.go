@@ -36,7 +36,7 @@ type rollbacker struct {
 
 func newRollback(s workflow.Streams) *cobra.Command {
 	var r rollbacker
-	r.options = workflow.Inputs{Role: kubeadm.RoleInit, Existing: true, Operation: record.Ordinary{}, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
+	r.options = workflow.Inputs{Role: kubeadm.RoleInit, Existing: true, Operation: record.Ordinary{}}
 	cmd := &cobra.Command{
 		Use:   "rollback [RUN]",
 		Short: "Lead the cluster back to before a run of ccmadm apply, adopt or leave",

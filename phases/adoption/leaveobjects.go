@@ -181,7 +181,7 @@ func releaseBalancers(ctx context.Context, r *workflow.Run, client kubernetes.In
 	if err != nil {
 		return err
 	}
-	err = journal.Ask(ctx, func(ctx context.Context) error { return r.Inputs.ReleaseBalancers(ctx, client) })
+	err = journal.Ask(ctx, func(ctx context.Context) error { return r.ReleaseBalancers(ctx, client) })
 	if err != nil {
 		return finding.Errorf("release what is held of Services: %w", err).WithHint("the same command goes on")
 	}

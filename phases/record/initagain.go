@@ -48,7 +48,7 @@ func (Initialization) Step(ctx context.Context, r *workflow.Run, p workflow.Phas
 		}
 	}
 	err = workflow.JournalStep(ctx, c, p, found.Change, workflow.RollbackTo(c))
-	if r.Inputs.Single {
+	if r.Single {
 		err = errors.Join(err, r.Close(ctx))
 	}
 	return err

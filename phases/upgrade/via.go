@@ -200,7 +200,7 @@ func (u *Upgrade) upgradeNodeArgs(r *workflow.Run, o *other) ([]string, error) {
 		if r.Force {
 			args = append(args, "--force")
 		}
-		if given := r.Inputs.Flags.Wait.Timeout.Duration; given > 0 {
+		if given := r.Flags.Wait.Timeout.Duration; given > 0 {
 			args = append(args, "--timeout="+given.String())
 		}
 	}

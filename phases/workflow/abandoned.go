@@ -12,7 +12,7 @@ import (
 // seen that nothing is left to do, on the same machine: a static pod is each machine's own. The journal marks it once another run
 // begins. A run that is alive has the Lease, and is left alone.
 func CloseAbandoned(ctx context.Context, r *Run) error {
-	if !r.Existing || r.DryRun || r.Inputs.Single || r.Course.Journal != nil || !nothingLeft(r.Course) {
+	if !r.Existing || r.DryRun || r.Single || r.Course.Journal != nil || !nothingLeft(r.Course) {
 		return nil
 	}
 	here, err := NodeName(r.Host)

@@ -36,9 +36,8 @@ type Preview struct {
 // PreviewPhases runs phases as a dry run that nobody sees, and keeps what they would change.
 func PreviewPhases(ctx context.Context, r *Run, list []Phase) (trial *Run, err error) {
 	var out, said bytes.Buffer
-	in := r.Inputs
-	in.DryRun, in.Operation, in.Command = true, r.Operation, r.Command
-	in.Role, in.Existing, in.Force, in.Kubeconfig, in.Output = r.Role, r.Existing, r.Force, r.Kubeconfig, r.Output
+	in := r.inputs()
+	in.DryRun = true
 	streams := Streams{In: r.In, Out: &out, Err: &said, Getenv: r.Getenv}
 	if trial, err = New(ctx, r.Machine, in, streams, r.Version); err != nil {
 		return nil, err
@@ -94,7 +93,7 @@ func ApplyStep(ctx context.Context, r *Run, p Phase) error {
 		return p.Run(ctx, r)
 	}
 	err := JournalStep(ctx, r, p, found.Change, RollbackTo(r))
-	if r.Inputs.Single {
+	if r.Single {
 		err = errors.Join(err, r.End(ctx, err))
 	}
 	return err
