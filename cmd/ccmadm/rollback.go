@@ -242,7 +242,7 @@ func (r *rollbacker) apply(
 		fmt.Fprintln(s.Out, "[rollback] the cluster is as it was before that run: nothing to do")
 		return nil
 	}
-	if !r.yes && !adoption.Confirmed(s.In, s.Err, "Apply this?") {
+	if !r.yes && !workflow.Confirmed(s.In, s.Err, "Apply this?") {
 		return finding.Refusedf("roll back: it was not confirmed").WithHint("--yes does not ask. Nothing was changed")
 	}
 	back, err := workflow.New(ctx, machine.New(), o, s, version)

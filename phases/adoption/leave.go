@@ -118,10 +118,10 @@ func leavePreflight() workflow.Phase {
 			if err := adoptionOf(r).showWhatGoes(ctx, r, plan); err != nil {
 				return err
 			}
-			if err := refusePlan(plan, "their kubelets as they are"); err != nil {
+			if err := fleet.RefuseProblems(plan, "their kubelets as they are"); err != nil {
 				return err
 			}
-			if err := adoptionOf(r).confirm(r.Env, "Take these nodes out of external cloud mode, and remove these objects?"); err != nil {
+			if err := r.Confirm(adoptionOf(r).Yes, "Take these nodes out of external cloud mode, and remove these objects?"); err != nil {
 				return err
 			}
 			return adoptionOf(r).openJournal(ctx, r, Leave()[1:], plan)

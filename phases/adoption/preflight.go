@@ -60,11 +60,11 @@ Writes nothing.`,
 			if err := showPlan(r.Env, plan); err != nil {
 				return err
 			}
-			if err := refusePlan(plan, "them as they are, and the lifecycle off until they have followed"); err != nil {
+			if err := fleet.RefuseProblems(plan, "them as they are, and the lifecycle off until they have followed"); err != nil {
 				return err
 			}
-			err = adoptionOf(r).confirm(r.Env, fmt.Sprintf("Set these nodes to external cloud mode, with provider %s as a %s?", s.Provider,
-				s.Mode))
+			err = r.Confirm(adoptionOf(r).Yes, fmt.Sprintf("Set these nodes to external cloud mode, with provider %s as a %s?",
+				s.Provider, s.Mode))
 			if err != nil {
 				return err
 			}

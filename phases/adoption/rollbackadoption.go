@@ -185,7 +185,7 @@ func unbegun() workflow.Phase {
 			for _, subject := range subjects {
 				r.Sayf("would remove %s", subject)
 			}
-			if err := adoptionOf(r).confirm(r.Env, "Remove these objects?"); err != nil || r.DryRun {
+			if err := r.Confirm(adoptionOf(r).Yes, "Remove these objects?"); err != nil || r.DryRun {
 				return err
 			}
 			if err := workflow.OpenRun(ctx, r, client, ""); err != nil {

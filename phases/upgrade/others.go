@@ -92,7 +92,7 @@ func (u *upgrader) run(ctx context.Context) error {
 	return workflow.JoinErrors(err, u.r.End(ctx, err))
 }
 
-// each upgrades machines, so many at a time, and begins no other once one has failed.
+// each upgrades machines, so many at a time.
 func (u *upgrader) each(
 	ctx context.Context, list []*other, atOnce int, do func(context.Context, *other) error,
 ) error {
@@ -100,12 +100,9 @@ func (u *upgrader) each(
 	for _, o := range list {
 		byName[o.Name] = o
 	}
-	failed := fleet.InParallel(nodesOf(list), atOnce, func(n *fleet.Node) error {
+	failed := u.progress.Each(nodesOf(list), atOnce, func(n *fleet.Node) error {
 		u.reached.Add(1)
-		began := u.progress.Began(n)
-		err := do(ctx, byName[n.Name])
-		u.progress.Ended(n, began, err)
-		return err
+		return do(ctx, byName[n.Name])
 	})
 	if len(failed) > 0 {
 		return u.stopped(failed)
