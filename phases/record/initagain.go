@@ -42,10 +42,8 @@ func (Initialization) Step(ctx context.Context, r *workflow.Run, p workflow.Phas
 	}
 	c := r.InPhase(r.Phase)
 	c.Command = string(kubeadm.RoleInit)
-	if r.Course.Journal == nil {
-		if err := openRepair(ctx, c); err != nil {
-			return err
-		}
+	if err := openRepair(ctx, c); err != nil {
+		return err
 	}
 	err = workflow.JournalStep(ctx, c, p, found.Change, workflow.RollbackTo(c))
 	if r.Single {
@@ -72,10 +70,13 @@ func repairs(ctx context.Context, r *workflow.Run, p workflow.Phase) (bool, erro
 
 // openRepair begins a run that goes by the record: that must be what the cluster is meant to be.
 func openRepair(ctx context.Context, r *workflow.Run) error {
+	if r.Course.Journal != nil {
+		return nil
+	}
 	if err := refuseUnended(ctx, r.Env); err != nil {
 		return err
 	}
-	if err := workflow.OpenJournal(ctx, r); err != nil {
+	if err := workflow.Begin(ctx, r, true, journal.Done); err != nil {
 		return err
 	}
 	if err := refuseUnended(ctx, r.Env); err != nil { // one that has begun, and ended, in between

@@ -81,6 +81,16 @@ type Course struct {
 	Journal  *journal.Journal   // of a run that has changed something, or is about to
 }
 
+// Changes tells whether a dry run has found a phase that changes something.
+func (c *Course) Changes() bool {
+	for _, found := range c.Previews {
+		if found.Change != "" {
+			return true
+		}
+	}
+	return false
+}
+
 // New reads the configuration that the inputs name. It changes nothing.
 func New(ctx context.Context, m *machine.Machine, in Inputs, s Streams, version string) (*Run, error) {
 	if errs := append(in.Flags.Validate(), settings.KnownProvider(&in.Flags)...); len(errs) > 0 {
