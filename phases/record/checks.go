@@ -57,7 +57,7 @@ func CheckKubeletInUse(ctx context.Context, r *workflow.Run) error {
 	if err != nil {
 		return err
 	}
-	if done && s.Stage == "" && !r.Inputs.Single {
+	if done && s.Stage == "" && !r.Single {
 		if done, err = hasRecord(ctx, r); err != nil {
 			return err
 		}
