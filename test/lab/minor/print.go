@@ -37,7 +37,9 @@ func main() {
 	component.Flags, component.Gates = map[string]flag{}, map[string]gate{}
 	for _, set := range flags() {
 		// Components take an underscore for a dash.
-		set.VisitAll(func(f *pflag.Flag) { component.Flags[strings.ReplaceAll(f.Name, "_", "-")] = flag{Default: f.DefValue, Deprecated: f.Deprecated} })
+		set.VisitAll(func(f *pflag.Flag) {
+			component.Flags[strings.ReplaceAll(f.Name, "_", "-")] = flag{Default: f.DefValue, Deprecated: f.Deprecated}
+		})
 	}
 	for name, specs := range utilfeature.DefaultMutableFeatureGate.GetAllVersioned() {
 		last := specs[len(specs)-1]
