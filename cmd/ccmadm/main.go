@@ -8,7 +8,9 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
@@ -17,7 +19,8 @@ func main() {
 	ctx, stop := untilTold()
 	defer stop()
 	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard) // client-go's own words; what matters of them is in our errors
+	klog.SetOutput(io.Discard)        // client-go's own words; what matters of them is in our errors
+	ctrllog.SetLogger(logr.Discard()) // else its client complains, after half a minute, that nothing was set
 	streams := workflow.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv}
 	os.Exit(run(ctx, streams, os.Args)) // stop has nothing left to do
 }

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/api/minors"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/manifests/manifeststest"
 	"github.com/ccmadm/ccmadm/phases/workflow"
@@ -93,12 +94,13 @@ func setUp(e *testscript.Env) error {
 	if err := ownHome(e); err != nil {
 		return err
 	}
+	e.Setenv("WINDOW", minors.Window())
 	e.Setenv("CCMADM", filepath.SplitList(e.Getenv("PATH"))[0]) // testscript.Main puts its programs in front
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return nil //nolint:nilerr // then there is no lab
 	}
-	found, err := filepath.Glob(filepath.Join(cache, "ccmadm-lab", "kubernetes-1.36*", "kubeadm"))
+	found, err := filepath.Glob(filepath.Join(cache, "ccmadm-lab", "kubernetes-"+minors.Newest()+"*", "kubeadm"))
 	if err == nil && len(found) == 0 && os.Getenv("CCMADM_TEST") == "cluster" {
 		return errors.New("the lab has built no kubeadm: bin/lab build --programs") // then nothing is left out
 	}
