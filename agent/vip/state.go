@@ -43,9 +43,9 @@ func (h *holder) report() v1alpha1.VIPReport {
 	return r
 }
 
-// unheardOf says how many votes are silent.
+// unheardOf says how many votes are missing.
 func unheardOf(r v1alpha1.VIPReport) string {
-	return fmt.Sprintf("%d of %d votes are silent: %s", len(r.Unheard), len(r.Votes), strings.Join(r.Unheard, ", "))
+	return fmt.Sprintf("%d of %d votes are missing: %s", len(r.Unheard), len(r.Votes), strings.Join(r.Unheard, ", "))
 }
 
 // report is what this machine knows of the address. Routers decide which of the machines gets a connection.
@@ -57,7 +57,7 @@ func (h *bgpHolder) report(ctx context.Context) v1alpha1.VIPReport {
 	return r
 }
 
-// watchVotes logs each second which votes are silent, when that is others than before, and has been twice in a row.
+// watchVotes logs each second which votes are missing, when that is others than before, and has been twice in a row.
 func watchVotes(ctx context.Context, report func() v1alpha1.VIPReport) {
 	var last, told []string
 	for ; ctx.Err() == nil; sleep(ctx, keepInterval) {

@@ -34,7 +34,7 @@ func (w *workflowFlags) declare(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig to use instead of this machine's own")
 	flags.StringSliceVar(&o.IgnorePreflightErrors, "ignore-preflight-errors", nil, "checks, kubeadm's or ccmadm's, whose failure is only a warning; 'all' for each")
 	flags.BoolVar(&o.DryRun, "dry-run", false, "show what would change, and change nothing")
-	flags.BoolVar(&o.Force, "force", false, "replace a static pod manifest that was edited by hand, and fields that another manager owns")
+	flags.BoolVar(&o.Force, "force", false, "replace a static pod manifest that was edited by hand, and fields that another field manager owns")
 	flags.StringVarP(&o.Output, "output", "o", "text", "text, or json for one object per change of a node's state")
 	flags.StringVar(&o.Flags.Provider, "provider", "", "provider, or auto to ask the machine's DMI data (default onprem)")
 	flags.StringVar(&o.Flags.Profile, "profile", "", "file with a provider profile of your own")

@@ -45,7 +45,7 @@ func askedOf(err error, hint string) error {
 	switch {
 	case errors.As(err, &known), errors.Is(err, context.Canceled):
 	case apierrors.IsUnauthorized(err):
-		return finding.Errorf("ask the API server: it does not know who asks: Unauthorized").WithHint(hintUnknown)
+		return finding.Errorf("authenticate to the API server: Unauthorized").WithHint(hintUnknown)
 	case errors.As(err, &request):
 		return finding.Errorf("reach the API server %s: %w", serverAsked(request), request.Err).
 			WithHint("%s", hintFor(request, hint))

@@ -203,7 +203,7 @@ func Admission(ctx context.Context, c kubernetes.Interface) (*Snapshot, error) {
 		unseen = append(unseen, &s.NotSeen[i])
 	}
 	if err := errors.Join(unseen...); err != nil {
-		return nil, fmt.Errorf("look at what stands before the API server: %w", err)
+		return nil, fmt.Errorf("read the admission webhooks of the API server: %w", err)
 	}
 	return s, nil
 }

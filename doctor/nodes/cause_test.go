@@ -534,6 +534,11 @@ func TestLastRemark(t *testing.T) {
 			want:  remark{line: "w1 broken", about: true, complains: true},
 		},
 		{
+			name:  "an unhandled error without its wrapping",
+			lines: []string{header + `"Unhandled Error" err="error syncing 'w1': \"x\" denied, requeuing" logger="UnhandledError"`},
+			want:  remark{line: `error syncing 'w1': "x" denied, requeuing`, about: true, complains: true},
+		},
+		{
 			name:  "any complaint",
 			lines: []string{"I1121 nodes is forbidden", "I1121 idle"},
 			want:  remark{line: "I1121 nodes is forbidden", complains: true},

@@ -12,7 +12,7 @@ import (
 
 var (
 	// ErrImage says that an image cannot be had.
-	ErrImage = errors.New("its image cannot be had")
+	ErrImage = errors.New("its image cannot be pulled")
 	// ErrContainer says that the image is there, and that its container cannot be made or started.
 	ErrContainer = errors.New("its container cannot be started")
 )

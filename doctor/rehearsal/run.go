@@ -91,7 +91,7 @@ func (r *rehearsal) run(ctx context.Context) (*Report, error) {
 	if !r.Lifecycle {
 		return r.report(one, nil), nil
 	}
-	r.tell("pass 2 of 2: shown silent to the lifecycle controller")
+	r.tell("pass 2 of 2: shown without heartbeats to the lifecycle controller")
 	silent := silentWith(first)
 	two, err := r.lifecycle(ctx, silent)
 	if err != nil {

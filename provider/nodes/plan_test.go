@@ -123,7 +123,7 @@ func TestNewPlan(t *testing.T) {
 			name: "a machine that talks", document: string(lists(9, 1)), nodes: []*corev1.Node{settled("w1", "m1", talking)},
 			want: NodePlan{
 				Machine: "m1", By: "providerID", State: "decommissioned", Action: Delete, Reason: "StillTalking",
-				Message: "its kubelet talks",
+				Message: "its kubelet still posts status",
 			},
 		},
 		{
