@@ -1,16 +1,20 @@
 package kubeadm
 
 import (
+	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	kubeadmapi "k8s.io/kubernetes/cmd/kubeadm/app/apis/kubeadm"
 	kubeadmscheme "k8s.io/kubernetes/cmd/kubeadm/app/apis/kubeadm/scheme"
 	kubeadmutil "k8s.io/kubernetes/cmd/kubeadm/app/util"
 	"k8s.io/kubernetes/cmd/kubeadm/app/util/config/strict"
+	"sigs.k8s.io/yaml"
 )
 
 // TestKubeadmFile_Kubeadm reads every edited file with kubeadm's own code, as strictly as `kubeadm config validate`,
@@ -36,6 +40,7 @@ func TestKubeadmFile_Kubeadm(t *testing.T) {
 				if gvk.Group != kubeadmGroup {
 					continue
 				}
+				gvk, text = current(t, gvk, text)
 				if err := strict.VerifyUnmarshalStrict([]*runtime.Scheme{kubeadmscheme.Scheme}, gvk, text); err != nil {
 					t.Errorf("%v in:\n%s", err, text)
 				}
@@ -61,11 +66,54 @@ func TestKubeadmFile_Kubeadm(t *testing.T) {
 
 func decodeKubeadm(t *testing.T, text []byte) runtime.Object {
 	t.Helper()
+	_, text = current(t, schema.GroupVersionKind{}, text)
 	obj, err := runtime.Decode(kubeadmscheme.Codecs.UniversalDecoder(kubeadmapi.SchemeGroupVersion), text)
 	if err != nil {
 		t.Fatalf("%v in:\n%s", err, text)
 	}
 	return obj
+}
+
+// current makes a document of v1beta3 one of v1beta4, as `kubeadm config migrate` of 1.36 does: later ones read no v1beta3.
+func current(t *testing.T, gvk schema.GroupVersionKind, text []byte) (schema.GroupVersionKind, []byte) {
+	t.Helper()
+	var doc map[string]any
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	if doc["apiVersion"] != v1beta3 {
+		return gvk, text
+	}
+	doc["apiVersion"], gvk.Version = v1beta4, "v1beta4"
+	listArgs(doc)
+	if server, ok := doc["apiServer"].(map[string]any); ok {
+		delete(server, "timeoutForControlPlane") // InitConfiguration's since v1beta4
+	}
+	if discovery, ok := doc["discovery"].(map[string]any); ok {
+		delete(discovery, "timeout") // timeouts.discovery
+	}
+	text, err := yaml.Marshal(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return gvk, text
+}
+
+func listArgs(at map[string]any) {
+	for key, value := range at {
+		below, ok := value.(map[string]any)
+		switch {
+		case !ok:
+		case strings.HasSuffix(strings.ToLower(key), "extraargs"):
+			list := []map[string]any{}
+			for _, name := range slices.Sorted(maps.Keys(below)) {
+				list = append(list, map[string]any{"name": name, "value": below[name]})
+			}
+			at[key] = list
+		default:
+			listArgs(below)
+		}
+	}
 }
 
 // checkKubeletArgs wants what kubeadm will write into the kubelet's flags to be what the accessors say.

@@ -6,44 +6,28 @@ import (
 	"slices"
 	"strings"
 
-	kubeadmv1beta3 "k8s.io/kubernetes/cmd/kubeadm/app/apis/kubeadm/v1beta3"
-	kubeadmv1beta4 "k8s.io/kubernetes/cmd/kubeadm/app/apis/kubeadm/v1beta4"
-
 	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/minors"
 	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/manifests/edit"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
-// knownKinds are kubeadm's and ours, by API version and kind, each with its Go type; nil where programs write it alone.
-func knownKinds() map[string]map[string]any {
-	return map[string]map[string]any{
-		v1beta3: {
-			"InitConfiguration":    kubeadmv1beta3.InitConfiguration{},
-			"JoinConfiguration":    kubeadmv1beta3.JoinConfiguration{},
-			"ClusterConfiguration": kubeadmv1beta3.ClusterConfiguration{},
-		},
-		v1beta4: {
-			"InitConfiguration":    kubeadmv1beta4.InitConfiguration{},
-			"JoinConfiguration":    kubeadmv1beta4.JoinConfiguration{},
-			"ClusterConfiguration": kubeadmv1beta4.ClusterConfiguration{},
-			"ResetConfiguration":   kubeadmv1beta4.ResetConfiguration{},
-			"UpgradeConfiguration": kubeadmv1beta4.UpgradeConfiguration{},
-		},
-		v1alpha1.APIVersion: {
-			config.ConfigKind:        config.CloudConfiguration{},
-			config.OnPremKind:        config.OnPremConfiguration{},
-			config.InventoryKind:     config.Inventory{},
-			v1alpha1.AddressPoolKind: v1alpha1.AddressPool{},
-			v1alpha1.BGPPeerKind:     v1alpha1.BGPPeer{},
-			templates.Kind:           templates.Profile{},
-			v1alpha1.NodeAgentKind:   nil,
-			"NodeRoutes":             nil,
-			state.RecordKind:         nil,
-			state.LocalStateKind:     nil,
-		},
+// ownKinds are ccmadm's, each with its Go type; nil where programs write it alone.
+func ownKinds() map[string]any {
+	return map[string]any{
+		config.ConfigKind:        config.CloudConfiguration{},
+		config.OnPremKind:        config.OnPremConfiguration{},
+		config.InventoryKind:     config.Inventory{},
+		v1alpha1.AddressPoolKind: v1alpha1.AddressPool{},
+		v1alpha1.BGPPeerKind:     v1alpha1.BGPPeer{},
+		templates.Kind:           templates.Profile{},
+		v1alpha1.NodeAgentKind:   nil,
+		"NodeRoutes":             nil,
+		state.RecordKind:         nil,
+		state.LocalStateKind:     nil,
 	}
 }
 
@@ -74,10 +58,24 @@ func LintNames(name string, data []byte) []finding.Finding {
 const unknownName finding.ID = "A19"
 
 func unknownNames(d *edit.Document, kind string) []config.Problem {
-	kinds, ours := knownKinds()[edit.Scalar(edit.Lookup(d.Root, "apiVersion"))]
-	if !ours {
+	apiVersion, text := edit.Scalar(edit.Lookup(d.Root, "apiVersion")), []byte(d.Text)
+	if apiVersion == v1alpha1.APIVersion {
+		return judgeKind(d, kind, ownKinds(), func(like any) []config.Problem {
+			if like == nil {
+				return nil
+			}
+			return config.UnknownFields(text, like)
+		})
+	}
+	kinds, _ := minors.Load().KubeadmAPI(apiVersion)
+	if kinds == nil { // not kubeadm's, or which the readers of such documents say
 		return nil
 	}
+	return judgeKind(d, kind, kinds, func(known minors.Fields) []config.Problem { return config.UnknownNames(text, known) })
+}
+
+// judgeKind finds an unknown kind, or the fields that a known one has not.
+func judgeKind[T any](d *edit.Document, kind string, kinds map[string]T, fields func(T) []config.Problem) []config.Problem {
 	at := edit.Lookup(d.Root, "kind")
 	like, known := kinds[strings.TrimSuffix(kind, "List")]
 	switch {
@@ -86,8 +84,8 @@ func unknownNames(d *edit.Document, kind string) []config.Problem {
 	case !known:
 		meant := finding.Meant(kind, slices.Sorted(maps.Keys(kinds)))
 		return []config.Problem{{Line: at.Line, Err: fmt.Errorf("unknown kind %q%s", kind, meant)}}
-	case like == nil || strings.HasSuffix(kind, "List"):
+	case strings.HasSuffix(kind, "List"):
 		return nil
 	}
-	return config.UnknownFields([]byte(d.Text), like)
+	return fields(like)
 }

@@ -2,9 +2,12 @@ package manifests
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -46,15 +49,17 @@ func onlyNotReady(who []rbacv1.Subject) []metav1.Object {
 	})
 }
 
-// keptOfPods are all fields of PodStatus but the conditions. A field that an API server does not know is in neither
-// object.
+// keptOfPods are all fields of PodStatus but the conditions, as the newest Kubernetes that ccmadm knows has them. A field
+// that an API server does not know is in neither object.
 func keptOfPods() []string {
-	return []string{
-		"allocatedResources", "containerStatuses", "ephemeralContainerStatuses", "extendedResourceClaimStatus",
-		"hostIP", "hostIPs", "initContainerStatuses", "message", "nodeAllocatableResourceClaimStatuses",
-		"nominatedNodeName", "observedGeneration", "phase", "podIP", "podIPs", "qosClass", "reason", "resize",
-		"resourceClaimStatuses", "resources", "startTime",
+	var fields []string
+	for f := range reflect.TypeFor[corev1.PodStatus]().Fields() {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "conditions" {
+			fields = append(fields, name)
+		}
 	}
+	slices.Sort(fields)
+	return fields
 }
 
 // unchanged is an expression: fields of an object are what they were.

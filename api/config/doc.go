@@ -9,4 +9,4 @@
 // +k8s:deepcopy-gen=package
 package config
 
-//go:generate go run k8s.io/code-generator/cmd/deepcopy-gen@v0.36.3 --output-file zz_generated.deepcopy.go .
+//go:generate sh -c "go run k8s.io/code-generator/cmd/deepcopy-gen@$(go list -m -f {{.Version}} k8s.io/api) --output-file zz_generated.deepcopy.go ."

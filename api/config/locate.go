@@ -17,6 +17,7 @@ import (
 	syaml "sigs.k8s.io/yaml"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/minors"
 )
 
 // finder compares the tree of a document with a Go type, and keeps what does not fit, with its line. It is asked only
@@ -86,8 +87,7 @@ func (f *finder) object(node *yaml.Node, fields map[string]reflect.Type, path *f
 		if f.lenient {
 			continue
 		}
-		meant := finding.Meant(key.Value, slices.Sorted(maps.Keys(fields)))
-		f.report(key.Line, at, unknownField(fmt.Sprintf("unknown field %q%s", at, meant)))
+		f.unknown(key, at, slices.Sorted(maps.Keys(fields)))
 	}
 }
 
@@ -102,6 +102,41 @@ func UnknownFields(text []byte, like any) []Problem {
 	f := newFinder(text, false)
 	f.look(reflect.TypeOf(like))
 	return slices.DeleteFunc(f.problems, func(p Problem) bool { return !errors.As(p.Err, new(unknownField)) })
+}
+
+// UnknownNames is [UnknownFields] for a type that is known by its fields' names alone.
+func UnknownNames(text []byte, known minors.Fields) []Problem {
+	f := newFinder(text, false)
+	if f.root != nil {
+		f.names(f.root, known, nil)
+	}
+	return slices.DeleteFunc(f.problems, func(p Problem) bool { return !errors.As(p.Err, new(unknownField)) })
+}
+
+func (f *finder) names(node *yaml.Node, known minors.Fields, path *field.Path) {
+	if node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
+	items, list := known[minors.Items]
+	switch {
+	case node.Kind == yaml.MappingNode && !list:
+		for key, value := range f.pairs(node, path) {
+			at := childOf(path, key.Value)
+			if below, ok := known[key.Value]; !ok {
+				f.unknown(key, at, slices.Sorted(maps.Keys(known)))
+			} else if below != nil {
+				f.names(value, below, at)
+			}
+		}
+	case node.Kind == yaml.SequenceNode && list:
+		for i, item := range node.Content {
+			f.names(item, items, path.Index(i))
+		}
+	}
+}
+
+func (f *finder) unknown(key *yaml.Node, at *field.Path, known []string) {
+	f.report(key.Line, at, unknownField(fmt.Sprintf("unknown field %q%s", at, finding.Meant(key.Value, known))))
 }
 
 // pairs are the keys and values of a mapping. A key that stands twice is reported, and seen once. What a merge key

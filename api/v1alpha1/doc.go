@@ -11,4 +11,4 @@
 // +versionName=v1alpha1
 package v1alpha1
 
-//go:generate go run k8s.io/code-generator/cmd/deepcopy-gen@v0.36.3 --output-file zz_generated.deepcopy.go .
+//go:generate sh -c "go run k8s.io/code-generator/cmd/deepcopy-gen@$(go list -m -f {{.Version}} k8s.io/api) --output-file zz_generated.deepcopy.go ."

@@ -85,7 +85,7 @@ func (b *bed) controllers() ([]func(context.Context, *controllers.ControllerMana
 		if err != nil {
 			return nil, err
 		}
-		lifecycle, err := nodelifecycle.NewCloudNodeLifecycleController(nodes, b.client, b.seen, monitorPeriod)
+		lifecycle, err := nodelifecycle.NewCloudNodeLifecycleController(nodes, b.client, b.seen, monitorPeriod, 1)
 		if err != nil {
 			return nil, err
 		}

@@ -197,7 +197,7 @@ func (h *history) run(t *testing.T) (gone int) {
 	h.settings.Informer = factory.Core().V1().Nodes().Informer()
 	h.lead(t)
 	controller, err := nodelifecycle.NewCloudNodeLifecycleController(factory.Core().V1().Nodes(), h.client,
-		watched{history: h, t: t}, time.Millisecond)
+		watched{history: h, t: t}, time.Millisecond, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

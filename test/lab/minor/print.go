@@ -1,0 +1,42 @@
+//go:build ignore
+
+// One of the programs of a minor version of Kubernetes, which prints its flags and feature gates instead of running. It
+// is compiled in the module of that minor, with the file of one component beside it:
+//
+//	cd test/lab/kubernetes-1.37 && go run ../minor/print.go ../minor/kubelet.go
+//
+// A program of its own for each component, since some register flags and gates for all that is linked with them.
+package main
+
+import (
+	"encoding/json"
+	"log"
+	"os"
+
+	"github.com/spf13/pflag"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+)
+
+type gate struct {
+	Stage   string `json:"stage,omitempty"`
+	Default bool   `json:"default,omitempty"`
+	Locked  bool   `json:"locked,omitempty"`
+}
+
+func main() {
+	var component struct {
+		Flags map[string]string `json:"flags"`
+		Gates map[string]gate   `json:"gates"`
+	}
+	component.Flags, component.Gates = map[string]string{}, map[string]gate{}
+	for _, set := range flags() {
+		set.VisitAll(func(f *pflag.Flag) { component.Flags[f.Name] = f.Deprecated })
+	}
+	for name, specs := range utilfeature.DefaultMutableFeatureGate.GetAllVersioned() {
+		last := specs[len(specs)-1]
+		component.Gates[string(name)] = gate{Stage: string(last.PreRelease), Default: last.Default, Locked: last.LockToDefault}
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(component); err != nil {
+		log.Fatal(err)
+	}
+}
