@@ -107,7 +107,7 @@ func (c *caches) run(ctx, working context.Context, poke func()) error {
 		go informer.RunWithContext(working)
 	}
 	if !cache.WaitForCacheSync(ctx.Done(), synced...) || !c.starts.read(ctx) {
-		klog.InfoS("Told to end before the cluster was seen")
+		klog.InfoS("Stopping before the caches have synced")
 	}
 	return nil
 }

@@ -112,7 +112,7 @@ func (r *reporter) run(ctx context.Context) {
 		}
 		again := time.After(pause)
 		if err != nil && ctx.Err() == nil {
-			klog.ErrorS(err, "This Node's report was not written; trying again", "after", pause)
+			klog.ErrorS(err, "Failed to write this Node's report; retrying", "after", pause)
 			select {
 			case <-ctx.Done():
 			case <-time.After(reportRetry): // whatever changes
@@ -190,7 +190,7 @@ func ownedByNode(nodes cache.SharedIndexInformer, name string) (metav1.ObjectMet
 	object, _, err := nodes.GetStore().GetByKey(name)
 	node, ok := object.(*corev1.Node)
 	if !ok {
-		return metav1.ObjectMeta{}, errors.Join(err, errors.New("there is no Node of this name yet"))
+		return metav1.ObjectMeta{}, errors.Join(err, errors.New("the Node of this name does not exist yet"))
 	}
 	return metav1.ObjectMeta{Name: name, OwnerReferences: []metav1.OwnerReference{{
 		APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID,

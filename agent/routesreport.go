@@ -68,7 +68,7 @@ func (r *routesReporter) run(ctx context.Context) {
 		err := r.write(ctx)
 		pause, again := retry.after(err), (<-chan time.Time)(nil)
 		if err != nil && ctx.Err() == nil {
-			klog.ErrorS(err, "The routes of this Node were not reported; trying again", "after", pause)
+			klog.ErrorS(err, "Failed to report the routes of this Node; retrying", "after", pause)
 			again = time.After(pause)
 		}
 		select {

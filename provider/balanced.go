@@ -75,7 +75,7 @@ func (c *Cloud) releaseBalancers() {
 	_ = wait.PollUntilContextCancel(c.cluster.ctx, releaseRetry, true, func(ctx context.Context) (bool, error) {
 		err := balancer.Release(ctx, c.cluster.client)
 		if err != nil {
-			klog.ErrorS(err, "Load balancers are off, and some are held still", "retry", releaseRetry)
+			klog.ErrorS(err, "Failed to release load balancers after the controller was disabled; retrying", "retry", releaseRetry)
 		}
 		return err == nil, nil
 	}) // an error says that this process ends

@@ -39,7 +39,7 @@ func (h *holder) looked(err error) {
 	case h.now().Sub(h.failing) < segmentFailsFor || h.cut != nil && h.cut.Error() == err.Error():
 		return
 	default:
-		klog.ErrorS(err, "This machine cannot answer for the address; another one is to take it", "interface", h.ifi)
+		klog.ErrorS(err, "This machine cannot answer for the address, and releases it", "interface", h.ifi)
 	}
 	h.cut = err
 	h.set(h.view())

@@ -65,9 +65,9 @@ func watchVotes(ctx context.Context, report func() v1alpha1.VIPReport) {
 		if slices.Equal(last, r.Unheard) && !slices.Equal(told, last) {
 			told = last
 			if len(told) > 0 {
-				klog.InfoS("Votes on the control plane's address are silent", "silent", len(told), "votes", len(r.Votes), "nodes", told)
+				klog.InfoS("Votes on the control plane's address are missing", "silent", len(told), "votes", len(r.Votes), "nodes", told)
 			} else {
-				klog.InfoS("All votes on the control plane's address are heard", "votes", len(r.Votes))
+				klog.InfoS("All votes on the control plane's address are received", "votes", len(r.Votes))
 			}
 		}
 		last = r.Unheard
@@ -85,9 +85,9 @@ func registerMetrics(report func() v1alpha1.VIPReport) {
 		}
 		return 0
 	})
-	gauge("votes", "Control planes that decide who has the address; 0 with BGP.",
+	gauge("votes", "Control planes that vote on the owner of the address; 0 with BGP.",
 		func(r v1alpha1.VIPReport) int { return len(r.Votes) })
-	gauge("votes_silent", "Those of them that this machine does not hear.",
+	gauge("votes_silent", "Those of them from which this machine receives no heartbeats.",
 		func(r v1alpha1.VIPReport) int { return len(r.Unheard) })
 }
 

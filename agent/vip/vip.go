@@ -125,7 +125,7 @@ func heartbeatKey(path string) ([]byte, error) {
 		return nil, fmt.Errorf("read --secret-file: %w", err)
 	}
 	if len(secret) < sha256.Size {
-		return nil, fmt.Errorf("read --secret-file: %s has %d bytes, which is no secret", path, len(secret))
+		return nil, fmt.Errorf("read --secret-file: %s has only %d bytes", path, len(secret))
 	}
 	return hkdf.Key(sha256.New, secret, nil, "ccmadm.dev control plane address heartbeats", sha256.Size)
 }

@@ -27,7 +27,7 @@ func listPods(ctx context.Context, client kubernetes.Interface) ([]corev1.Pod, e
 		LabelSelector: v1alpha1.ComponentLabel + "=" + v1alpha1.VIPName,
 	})
 	if apierrors.IsForbidden(err) {
-		klog.V(1).ErrorS(err, "The pods of the other control planes may not be listed: only their kubelets decide about votes")
+		klog.V(1).ErrorS(err, "Not allowed to list the pods of the other control planes: votes depend on their kubelets only")
 		return nil, nil
 	}
 	if err != nil {

@@ -30,7 +30,7 @@ func (d *doctor) fixAll(
 		return verdict(found)
 	}
 	if len(fixes) == 0 {
-		fmt.Fprintln(s.Out, "\nno finding has a safe automatic remedy; see "do" above")
+		fmt.Fprintln(s.Out, "\nno finding has a safe automatic remedy; the remedies are listed above")
 		return errFound
 	}
 	fmt.Fprintln(s.Out, "\nsafe remedies:")

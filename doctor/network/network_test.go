@@ -112,7 +112,7 @@ func TestWhy_RulesOfANode(t *testing.T) {
 		{
 			name:   "an agent that drains",
 			change: func(s *Snapshot) { s.Agents[2].Status.Draining = true },
-			w2:     "its agent gives away what it announces",
+			w2:     "its agent is handing over its addresses",
 		},
 		{
 			name:   "a label of ours",

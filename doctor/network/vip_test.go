@@ -56,7 +56,7 @@ func TestVIP(t *testing.T) {
 			"its power was cut", pods,
 			[]v1alpha1.NodeAgent{vipAgent("cp1", 30*time.Second, has), vipAgent("cp2", time.Second, taken)},
 			"192.0.2.10: cp2 has it; 1 of 3 votes are missing: cp1",
-			"cp1 vote ready it had the address 30s ago; cp2 says that cp2 has it; its vote is missing|" +
+			"cp1 vote ready it had the address 30s ago; cp2 reports that cp2 has it; its vote is missing|" +
 				"cp2 has vote ready a majority of 3 votes grants it|cp3 vote ready no agent reports from here",
 		},
 		{

@@ -3,7 +3,7 @@
 //
 // Start at [Run], which has two passes. In the first only upstream's node controller runs, and is shown every Node
 // uninitialized; what it writes is what it would initialize (shadow.go, responses.go). In the second only the lifecycle
-// controller runs, and is shown every Node as one whose kubelet has gone silent, so that it asks the cloud for each.
+// controller runs, and is shown every Node as one whose kubelet posts no status, so that it asks the cloud for each.
 // proxy.go is the only API server that the program knows; logparser.go has the reasons, which are in its log alone. What is
 // said elsewhere, in a pod say, comes back as a stream (stream.go).
 //

@@ -133,7 +133,7 @@ func (b *Balancer) Run(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			klog.ErrorS(err, "Load balancers are not up to date", "retry", retry)
+			klog.ErrorS(err, "Failed to reconcile load balancers; retrying", "retry", retry)
 			select {
 			case <-ctx.Done():
 				return

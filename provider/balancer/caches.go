@@ -91,7 +91,7 @@ func (c *caches) follow(changed func()) error {
 			if !apierrors.IsNotFound(err) {
 				cache.DefaultWatchErrorHandler(ctx, r, err)
 			} else if !w.absent.Swap(true) {
-				klog.InfoS("The API server does not know a resource yet", "type", r.TypeDescription())
+				klog.InfoS("A resource is not served by the API server yet", "type", r.TypeDescription())
 			}
 			changed()
 		})

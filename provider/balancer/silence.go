@@ -71,12 +71,12 @@ func (b *Balancer) markSilent(ctx context.Context) error {
 		}
 		switch {
 		case err == nil:
-			klog.InfoS("A node agent has not reported for five minutes: it has no vote on addresses of level L2",
+			klog.InfoS("A node agent has not reported for five minutes: it loses its vote on addresses of level L2",
 				"node", agent.Name, "reported", renewed)
 		case apierrors.IsNotFound(err):
 		case objects.Refused(err):
 			b.silence.told[agent.Name] = renewed
-			klog.ErrorS(err, "A node agent is silent and keeps its vote", "node", agent.Name)
+			klog.ErrorS(err, "Failed to revoke the vote of a node agent that does not report", "node", agent.Name)
 		default:
 			return fmt.Errorf("patch NodeAgent/%s: %w", agent.Name, err)
 		}

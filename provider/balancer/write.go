@@ -53,7 +53,7 @@ func (b *Balancer) write(
 	})
 	w.wait(ctx)
 	if len(w.refused) > 0 {
-		klog.ErrorS(few(w.refused), "The API server refuses what Services are to be told")
+		klog.ErrorS(few(w.refused), "The API server refuses updates of Services")
 	}
 	return few(w.errs)
 }

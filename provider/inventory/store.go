@@ -227,11 +227,11 @@ func (l Limits) check(last, next *Inventory) *Rejection {
 	case len(next.Machines) == 0:
 		return reject(Empty, "it lists no machine")
 	case site != "" && next.Metadata.Site != site:
-		return reject(OtherSite, "it is that of site %q, want %q", next.Metadata.Site, site)
+		return reject(OtherSite, "it belongs to site %q, want %q", next.Metadata.Site, site)
 	case last == nil:
 		return nil
 	case next.Metadata.Serial < last.Metadata.Serial:
-		return reject(OlderSerial, "its serial is %d, there was %d already: raise "+
+		return reject(OlderSerial, "its serial is %d, and %d was already used: raise "+
 			"metadata.serial", next.Metadata.Serial, last.Metadata.Serial)
 	}
 	if next.Metadata.Serial == last.Metadata.Serial && l.OwnCopies != nil && l.OwnCopies() {
@@ -250,7 +250,7 @@ func (l Limits) check(last, next *Inventory) *Rejection {
 		}
 	}
 	if allowed := max(1, inUse*l.MaxLossPercent/100); lost > allowed {
-		return reject(LostMachines, "%d of %d machines are missing, at most %d may vanish at once: if they did, raise "+
+		return reject(LostMachines, "%d of %d machines are missing, at most %d may disappear at once: if they did, raise "+
 			"maxLossPercent", lost, inUse, allowed)
 	}
 	return nil

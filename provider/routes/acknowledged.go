@@ -75,7 +75,7 @@ func (r *reports) own(node *corev1.Node, destination string) error {
 	case !there:
 		return fmt.Errorf("no node agent has ever reported from Node/%s", node.Name)
 	case own.former(node):
-		return fmt.Errorf("no node agent has reported from Node/%s since it was made: the report is of before",
+		return fmt.Errorf("no node agent has reported from Node/%s since the Node was created: the report is older",
 			node.Name)
 	case len(own.routes)+len(own.problems) == 0:
 		return fmt.Errorf("the agent of Node/%s has set no route yet, not even for its own pods", node.Name)

@@ -98,7 +98,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		pause := resyncPeriod
 		next, err := a.sync(ctx, time.Now())
 		if err != nil {
-			klog.ErrorS(err, "Routes could not be compared; trying again", "after", retryPeriod)
+			klog.ErrorS(err, "Failed to reconcile routes; retrying", "after", retryPeriod)
 			pause = retryPeriod
 		} else if !next.IsZero() {
 			pause = min(pause, max(0, time.Until(next)))
@@ -196,7 +196,7 @@ func (a *Agent) setRoutes(intents []Intent) (settled []Intent, problems []v1alph
 				settled = append(settled, c.intent)
 			}
 		case c.verb == remove:
-			klog.ErrorS(err, "A route of ours stays")
+			klog.ErrorS(err, "Failed to remove a route")
 		case errors.Is(err, unix.EEXIST): // since it was listed
 			problems = append(problems, c.intent.problem(Foreign, err.Error()))
 		default:

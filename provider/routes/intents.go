@@ -12,7 +12,7 @@
 // ccmadm-pods of nftables and one file with a CNI configuration. In the cluster nothing.
 // Running it twice: what is there stays. An agent that starts takes over the routes of the one before it; those that
 // no Node wants any more it removes, once it knows the Nodes.
-// It will not: touch a route with another protocol, set a route where somebody else has one for the same range, work
+// It will not: touch a route with another protocol, set a route where another program has one for the same range, work
 // beside a network add-on that owns routes, remove anything because the API server does not answer.
 package routes
 

@@ -155,5 +155,5 @@ func (r route) describe() string {
 	if r.Via.IsValid() {
 		via = "via " + r.Via.String()
 	}
-	return fmt.Sprintf("a route of protocol %d leads there %s, which is not ours: it stays as it is", r.Protocol, via)
+	return fmt.Sprintf("a route of protocol %d, set by another program, leads there %s: it stays as it is", r.Protocol, via)
 }

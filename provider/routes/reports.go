@@ -29,7 +29,7 @@ type report struct {
 }
 
 // errUninstalled: the kernels have the routes that agents left there. Nothing is known of them, and nothing said.
-var errUninstalled = errors.New("no node agent reports any more, so they were uninstalled; their routes stay as they " +
+var errUninstalled = errors.New("no node agent reports any more: they were uninstalled, and their routes stay as they " +
 	"left them: `ccmadm init --routes` installs agents, --configure-cloud-routes=false stops this controller")
 
 // OnAdd takes a report.

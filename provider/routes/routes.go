@@ -231,7 +231,7 @@ func (r *Routes) owner(ctx context.Context, now time.Time, nodes []*corev1.Node)
 		return owner, err
 	}
 	if 2*owned > len(nodes) {
-		return fmt.Sprintf("%d of %d Nodes are a network add-on's, first: %s", owned, len(nodes), first), nil
+		return fmt.Sprintf("a network add-on owns the routes of %d of %d Nodes, first: %s", owned, len(nodes), first), nil
 	}
 	return "", nil
 }

@@ -134,15 +134,15 @@ func (p *Policy) inForce(ctx context.Context) (time.Time, error) {
 	const name = config.KubeletPolicyName
 	policy, err := p.Client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return time.Time{}, hold("NoPolicy", "there is no ValidatingAdmissionPolicy/%s, which keeps kubelets from changing their "+
-			"addresses: ccmadm apply brings it", name)
+		return time.Time{}, hold("NoPolicy", "ValidatingAdmissionPolicy/%s does not exist, which keeps kubelets from changing their "+
+			"addresses: ccmadm apply installs it", name)
 	}
 	if err != nil {
 		return time.Time{}, fmt.Errorf("get ValidatingAdmissionPolicy/%s: %w", name, err)
 	}
 	binding, err := p.Client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return time.Time{}, hold("NoPolicy", "there is no ValidatingAdmissionPolicyBinding/%s: ccmadm apply brings it", name)
+		return time.Time{}, hold("NoPolicy", "ValidatingAdmissionPolicyBinding/%s does not exist: ccmadm apply installs it", name)
 	}
 	if err != nil {
 		return time.Time{}, fmt.Errorf("get ValidatingAdmissionPolicyBinding/%s: %w", name, err)

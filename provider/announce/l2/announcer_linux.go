@@ -147,7 +147,7 @@ func (l *Announcer) loop(ctx context.Context) error {
 			return nil
 		case <-l.refresh:
 			if err := l.readInterfaces(); err != nil {
-				l.Log.Error(err, "Interfaces are not known; those of before stay")
+				l.Log.Error(err, "Cannot read interfaces; keeping the previous ones")
 				time.AfterFunc(time.Second, func() { wake(l.refresh) })
 			}
 			continue
@@ -235,7 +235,7 @@ func (l *Announcer) refused(from netip.AddrPort, err error) {
 	defer l.mu.Unlock()
 	l.counts.Forged++
 	if l.counts.Forged&(l.counts.Forged-1) == 0 { // the first, the second, the fourth ...
-		l.Log.Info("A heartbeat was refused", "from", from, "reason", err.Error(), "refused", l.counts.Forged)
+		l.Log.Info("Rejected a heartbeat", "from", from, "reason", err.Error(), "refused", l.counts.Forged)
 	}
 }
 
@@ -251,7 +251,7 @@ func (l *Announcer) step(changed bool) time.Duration {
 	for _, d := range l.quorum.Datagrams(now) {
 		if to := l.addressOf(d.To); to.IsValid() && l.hearts != nil {
 			if err := l.hearts.send(d, to); l.unsent.note(d.To, err) {
-				l.Log.Error(err, "A Node gets no heartbeats")
+				l.Log.Error(err, "Cannot send heartbeats to a Node")
 			}
 		}
 	}

@@ -113,7 +113,7 @@ func (l *Announcer) tellKernel() []v1alpha1.KernelAnswer {
 	for _, k := range found {
 		now[k] = true
 		if !l.told[k] {
-			l.Log.Error(nil, "The kernel of this Node answers for an address, whichever Node has it: set strictARP for kube-proxy in mode ipvs, "+
+			l.Log.Error(nil, "The kernel of this Node answers for an address that another Node may own: set strictARP for kube-proxy in mode ipvs, "+
 				"or net.ipv4.conf.all.arp_ignore=1", "address", k.Address, "on", k.On, "interface", k.Interface)
 		}
 	}

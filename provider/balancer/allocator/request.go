@@ -159,7 +159,7 @@ func MayShare(a, b *corev1.Service) error {
 	case a.Namespace != b.Namespace:
 		return fmt.Errorf("Service/%s is in another namespace", NameOf(b)) //nolint:staticcheck // a kind is a name
 	case ra.shareKey == "" || ra.shareKey != rb.shareKey:
-		return fmt.Errorf("Service/%s has not the same share key", NameOf(b)) //nolint:staticcheck // a kind is a name
+		return fmt.Errorf("Service/%s has another share key", NameOf(b)) //nolint:staticcheck // a kind is a name
 	}
 	for _, p := range a.Spec.Ports {
 		for _, q := range b.Spec.Ports {

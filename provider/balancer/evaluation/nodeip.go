@@ -88,7 +88,7 @@ func (m *Machines) eligible(may func(*corev1.Node) bool) (nodes []*corev1.Node, 
 		}
 	}
 	if len(nodes) == 0 && len(excluded) > 0 {
-		return excluded, "; all Nodes have label " + v1alpha1.ExcludeLabel + ", which is ignored therefore"
+		return excluded, "; all Nodes have label " + v1alpha1.ExcludeLabel + ", so the label is ignored"
 	}
 	return nodes, ""
 }
@@ -115,7 +115,7 @@ func (m *Machines) noneEligible(service *corev1.Service, ipv6 bool, eligible int
 		return finding.NoReadyEndpoint.Errorf("no ready endpoint; externalTrafficPolicy is Local")
 	case isLocal(service):
 		return finding.NoEligibleNode.Errorf("none of %d Nodes is ready and has an endpoint, which externalTrafficPolicy "+
-			"Local asks for", len(m.nodes))
+			"Local requires", len(m.nodes))
 	}
 	return finding.NoEligibleNode.Errorf("none of %d Nodes is ready", len(m.nodes))
 }

@@ -101,7 +101,7 @@ func (m *Machines) portProblem(service *corev1.Service, owners map[port]types.Na
 		if !is {
 			return nil
 		}
-		last = finding.PortReserved.Errorf("something on Node/%s listens on port %d/%s", node.Name, at.number, at.protocol)
+		last = finding.PortReserved.Errorf("a program on Node/%s listens on port %d/%s", node.Name, at.number, at.protocol)
 	}
 	return last
 }

@@ -80,10 +80,10 @@ func ReadReports(agents []*v1alpha1.NodeAgent, alive objects.Liveness, now time.
 func (r *Reports) muted(level v1alpha1.Level) string {
 	what := "node agents"
 	if level == v1alpha1.LevelL2 {
-		what = "votes"
+		what = "voters"
 	}
 	named := r.silent[:min(len(r.silent), allocator.NamedErrors)]
-	text := fmt.Sprintf("%d of %d %s are silent: %s", len(r.silent), len(r.silent)+len(r.Agents), what, strings.Join(named, ", "))
+	text := fmt.Sprintf("%d of %d %s do not report: %s", len(r.silent), len(r.silent)+len(r.Agents), what, strings.Join(named, ", "))
 	if len(named) < len(r.silent) {
 		text += ", ..."
 	}
