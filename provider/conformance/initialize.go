@@ -62,7 +62,7 @@ func initializeRules() []Rule {
 		{
 			"metadata-is-not-nil",
 			"(nil, nil) for an initialized Node makes the node controller panic, and the cloud-controller-manager restarts " +
-				"until somebody finds out.",
+				"until the provider is corrected.",
 			needs(metadataIsNotNil, (*bed).hasV2),
 		},
 		{

@@ -45,7 +45,7 @@ func lifecycleRules() []Rule {
 		},
 		{
 			"stopped-machine-is-tainted",
-			"Without the taint shutdown, volumes of a machine that is switched off are not detached until somebody forces it.",
+			"Without the taint shutdown, volumes of a machine that is switched off are not detached until an administrator forces it.",
 			needs(stoppedMachineIsTainted, instances, (*bed).canStop),
 		},
 		{

@@ -19,7 +19,7 @@
 // provider ID, the labels and the addresses that it is answered.
 // Running it twice: answers depend on the inventory, the Node and its peers only. A provider ID, once on the Node, is
 // returned as it is for ever. What was announced is forgotten when the process ends: then every deletion is announced
-// again. What was deleted lately is kept with the last good inventory.
+// again. Recent deletions are kept with the last good inventory.
 // It will not: say that a machine is gone or shut down which the inventory does not list so.
 package nodes
 
