@@ -150,7 +150,7 @@ func (r *reporter) write(ctx context.Context) error {
 	written, err := r.agents.UpdateStatus(ctx, next, metav1.UpdateOptions{})
 	if err != nil {
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-			r.last = nil // somebody else has written it, or it has gone
+			r.last = nil // another program has written it, or it has gone
 		}
 		return fmt.Errorf("update NodeAgent/%s: %w", r.node, err)
 	}

@@ -24,7 +24,7 @@ var _ cloudprovider.LoadBalancer = (*Cloud)(nil)
 // releaseRetry is the time between attempts to give back what is held.
 const releaseRetry = 10 * time.Second
 
-// LoadBalancer is served, unless the configuration leaves Services to somebody else.
+// LoadBalancer is served, unless the configuration leaves Services to another program.
 func (c *Cloud) LoadBalancer() (cloudprovider.LoadBalancer, bool) {
 	return c, c.config.LoadBalancers.On()
 }

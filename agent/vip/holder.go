@@ -22,7 +22,7 @@ const addressPool = "control-plane"
 // placeAgain is when the kernel is asked again for what it has refused.
 const placeAgain = time.Second
 
-// holder has the control plane's own address on lo while this machine's API server answers, or while nobody else could
+// holder has the control plane's own address on lo while this machine's API server answers, or while no other machine could
 // have the address, and says to the announcer who else may have it.
 type holder struct {
 	self    string

@@ -57,7 +57,7 @@ type Options struct {
 	Interface string
 	// MembersFile has the control planes that are known. It is kept up to date.
 	MembersFile string
-	// SecretFile is one that control planes have and nobody else, for the key of heartbeats.
+	// SecretFile is one that control planes have and no other, for the key of heartbeats.
 	SecretFile string
 	// Kubeconfig is for this machine's API server, to list control planes.
 	Kubeconfig string

@@ -25,7 +25,7 @@ type ServingCertificates struct {
 	Names []string `json:"names,omitempty"`
 }
 
-// WantsServingCertificates says whether they are to be approved.
+// WantsServingCertificates reports whether they are to be approved.
 func (c *CloudConfiguration) WantsServingCertificates() bool {
 	return c.ServingCertificates.Enabled != nil && *c.ServingCertificates.Enabled
 }

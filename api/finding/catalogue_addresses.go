@@ -79,7 +79,7 @@ func pending() []Kind {
 	}
 }
 
-// silent is about addresses that nobody answers for, or somebody else.
+// silent is about addresses that nothing answers for, or another program.
 func silent() []Kind {
 	return []Kind{
 		{

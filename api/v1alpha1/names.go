@@ -72,7 +72,7 @@ const (
 	LastGoodMachinesKey = "inventory.yaml.gz"
 	// MachinesKey is the key of an inventory in a ConfigMap.
 	MachinesKey = "inventory.yaml"
-	// MachinesStateAnnotation on the last good inventory says whether its source still confirms it.
+	// MachinesStateAnnotation on the last good inventory reports whether its source still confirms it.
 	MachinesStateAnnotation = "ccmadm.dev/inventory-state"
 	// MachinesStale is what its value begins with where the latest reading was rejected; the reason follows.
 	MachinesStale = "Stale: "

@@ -246,7 +246,7 @@ func verdict(found *diagnosis.Diagnosis) error {
 	return nil
 }
 
-// colours says whether somebody looks who wants them.
+// colours reports whether somebody looks who wants them.
 func colours(s workflow.Streams) bool {
 	out, isFile := s.Out.(*os.File)
 	return isFile && term.IsTerminal(int(out.Fd())) && (s.Getenv == nil || s.Getenv("NO_COLOR") == "")

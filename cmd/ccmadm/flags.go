@@ -119,7 +119,7 @@ func bindWorkflow(cmd *cobra.Command, s workflow.Streams, w *workflowFlags, list
 	w.options.Kubeadm = kubeadm.Flags(w.options.Role)
 	w.declare(flags)
 	w.options.Kubeadm.VisitAll(func(f *pflag.Flag) {
-		if flags.Lookup(f.Name) == nil && f.Name != "skip-phases" { // those are ours; kubeadm's own come behind --
+		if flags.Lookup(f.Name) == nil && f.Name != "skip-phases" { // those are ours; kubeadm's own go after --
 			flags.AddFlag(f) // the same flag in both sets: it travels once
 		}
 	})

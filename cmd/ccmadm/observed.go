@@ -32,7 +32,7 @@ func observed(err error) error {
 	return &finding.Error{Code: finding.ExitError, Err: err}
 }
 
-// asked is observed for what only the API server was asked for. Where nobody answers, that is one line, however much was
+// asked is observed for what only the API server was asked for. Where nothing answers, that is one line, however much was
 // asked; who is not let in is told so once, too.
 func asked(err error) error { return askedOf(err, hintUnreached) }
 

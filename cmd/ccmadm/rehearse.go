@@ -134,7 +134,7 @@ func (r *rehearser) show(report *rehearsal.Report, s workflow.Streams) error {
 	return report.WriteTable(s.Out, r.output == "wide")
 }
 
-// allowed says whether the program can be rehearsed, by its profile and by what was given.
+// allowed reports whether the program can be rehearsed, by its profile and by what was given.
 func (r *rehearser) allowed(p *templates.Profile, s workflow.Streams) error {
 	known := p.CanRehearse()
 	switch {

@@ -125,7 +125,7 @@ func scheme(n *corev1.Node) string {
 	return name
 }
 
-// machineTwice finds two Nodes of one machine, one of which is silent. Clones of one image have the same IDs, too: two
+// machineTwice finds two Nodes of one machine, one of which does not report. Clones of one image have the same IDs, too: two
 // that were alive at the same time are two machines.
 func machineTwice(v *view) []finding.Finding {
 	var list []finding.Finding
@@ -151,7 +151,7 @@ func machineTwice(v *view) []finding.Finding {
 	return list
 }
 
-// spokeAfter says whether a kubelet that is silent now was heard after the other had come, by what it said last: a
+// spokeAfter reports whether a kubelet that does not report now was heard after the other had come, by what it said last: a
 // condition has the time of its last word also when others have set it to Unknown.
 func (v *view) spokeAfter(silent *corev1.Node, ready *corev1.NodeCondition, other *corev1.Node) bool {
 	last := ready.LastHeartbeatTime.Time

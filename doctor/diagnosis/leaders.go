@@ -109,7 +109,7 @@ func (v *view) isElsewhere(m *manager, host string) bool {
 	return !m.pod.HostNetwork || slices.ContainsFunc(v.Nodes, func(n corev1.Node) bool { return sameHost(n.Name, host) })
 }
 
-// nodeOf says whether a Node where a pod of the manager runs may call itself so.
+// nodeOf reports whether a Node where a pod of the manager runs may call itself so.
 func (m *manager) nodeOf(host string) bool {
 	return slices.ContainsFunc(m.pods, func(p *corev1.Pod) bool { return sameHost(p.Spec.NodeName, host) })
 }

@@ -47,7 +47,7 @@ func rejectedReading(v *view) []finding.Finding {
 	return []finding.Finding{f}
 }
 
-// toldOfReading says whether an Event tells of a rejected reading, by a manager that runs since before.
+// toldOfReading reports whether an Event tells of a rejected reading, by a manager that runs since before.
 func (v *view) toldOfReading(m *manager) bool {
 	var since time.Time
 	for _, p := range m.pods {

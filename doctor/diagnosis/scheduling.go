@@ -26,7 +26,7 @@ func scheduling(v *view) []finding.Finding {
 	return list
 }
 
-// unplaced says whether a manager has a pod without a Node, or is a DaemonSet that fits none.
+// unplaced reports whether a manager has a pod without a Node, or is a DaemonSet that fits none.
 func (v *view) unplaced(m *manager) bool {
 	if m.wanted == 0 && len(m.pods) == 0 {
 		return true

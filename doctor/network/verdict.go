@@ -34,7 +34,7 @@ type Verdict struct {
 type Rule struct {
 	// Name is agent, draining, label, selector, interface, session, endpoint or ready.
 	Name string `json:"name"`
-	// Met says whether it does, and Note what was seen.
+	// Met reports whether it does, and Note what was seen.
 	Met  bool   `json:"met"`
 	Note string `json:"note,omitempty"`
 }

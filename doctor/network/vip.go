@@ -24,7 +24,7 @@ type VIP struct {
 	ByBGP   bool   `json:"byBGP,omitempty"`
 	// Owners are the machines that have it; with several and without BGP, reports contradict each other.
 	Owners []string `json:"owners,omitempty"`
-	// Votes are the control planes that decide, and Unheard those of them that are silent, by the newest report.
+	// Votes are the control planes that decide, and Unheard those of them that do not report, by the newest report.
 	Votes   []string `json:"votes,omitempty"`
 	Unheard []string `json:"unheard,omitempty"`
 	// Members are the machines with the static pod, and the control planes without.

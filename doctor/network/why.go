@@ -32,7 +32,7 @@ type Claim struct {
 	// Owner is the Service that has it, where it is shared; Sharers are all others.
 	Owner   string   `json:"owner,omitempty"`
 	Sharers []string `json:"sharers,omitempty"`
-	// Probed says since when it is known to be nobody else's, as RFC 3339; empty: the network was not asked yet.
+	// Probed says since when it is known to be free, as RFC 3339; empty: the network was not asked yet.
 	Probed string    `json:"probed,omitempty"`
 	Since  time.Time `json:"since"`
 }

@@ -181,7 +181,7 @@ func judgeFlags(statuses []Status, flags map[string]string) {
 	}
 }
 
-// cloudProviderFlag is nil if the kubelet does not report it.
+// cloudProviderFlag is nil if the kubelet posts no status it.
 func cloudProviderFlag(ctx context.Context, c kubernetes.Interface, node string) *string {
 	value, ok := KubeletFlags(ctx, c, node)["cloud-provider"]
 	if !ok {

@@ -29,7 +29,7 @@ const (
 	Recognized Outcome = "Recognized"
 	// SwitchedOff: the same, and the cloud reports that its machine is off. The Node stays.
 	SwitchedOff Outcome = "SwitchedOff"
-	// WouldBeDeleted: the cloud has no such machine, so that the Node would go as soon as its kubelet is silent.
+	// WouldBeDeleted: the cloud has no such machine, so that the Node would go as soon as its kubelet posts no status.
 	WouldBeDeleted Outcome = "WouldBeDeleted"
 	// NotRecognized: it would not be initialized. The Node stays.
 	NotRecognized Outcome = "NotRecognized"

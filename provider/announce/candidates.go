@@ -66,7 +66,7 @@ func (v *View) candidates(c Claim, nodes []string, local localEndpoints) []strin
 	return eligible
 }
 
-// agent says whether the Node has an agent. That this one is here needs no report: BGP does not go when somebody
+// agent reports whether the Node has an agent. That this one is here needs no report: BGP does not go when somebody
 // deletes it. L2 does, since a Node without a report has no vote, and its interfaces are not known.
 func (v *View) agent(node string, level v1alpha1.Level) bool {
 	return v.Agents[node] != nil || node == v.Node && level == v1alpha1.LevelBGP
@@ -94,7 +94,7 @@ func (v *View) selected(pool string, nodes []string) []string {
 	})
 }
 
-// hears says whether the Node, for L2, has an interface for the address.
+// hears reports whether the Node, for L2, has an interface for the address.
 func (v *View) hears(node string, c Claim) bool {
 	return c.Level != v1alpha1.LevelL2 || InterfaceFor(c.Address, v.Agents[node].Status.Interfaces, v.InterfacesOf(c)) != ""
 }

@@ -84,7 +84,7 @@ type Balancer struct {
 	silence   silenceWatch
 }
 
-// New makes a Balancer. It asks nobody anything.
+// New makes a Balancer. It sends no request.
 func New(s Settings) (*Balancer, error) {
 	b := &Balancer{
 		Settings: s, caches: newCaches(s), names: controlplane.NewLookups(), dirty: make(chan struct{}, 1), released: map[types.UID]bool{},

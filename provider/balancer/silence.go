@@ -59,7 +59,7 @@ func (h *silenceWatch) silent(now time.Time, agents []*v1alpha1.NodeAgent) []*v1
 	return silent
 }
 
-// markSilent takes the vote from agents that are silent. Permissions of an older release do not allow it: that is said once.
+// markSilent takes the vote from agents that do not report. Permissions of an older release do not allow it: that is said once.
 func (b *Balancer) markSilent(ctx context.Context) error {
 	for _, agent := range b.silence.silent(b.Now(), b.caches.nodeAgents()) {
 		renewed := agent.Status.Renewed()

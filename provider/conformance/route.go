@@ -109,7 +109,7 @@ func routeIsListedAsCreated(ctx context.Context, b *bed) error {
 	if err != nil {
 		return err
 	}
-	// It may be made anew as long as the node controller gives the Node other addresses.
+	// It may be made again as long as the node controller gives the Node other addresses.
 	err = b.until(ctx, fmt.Sprintf("the route to Node/%s is left alone", m.Name), func(ctx context.Context) error {
 		created, deleted := b.seen.count("CreateRoute", m.Name), b.seen.count("DeleteRoute", m.Name)
 		b.settle(ctx, "ListRoutes", clusterName)

@@ -43,7 +43,7 @@ type Limits struct {
 	// MaxLossPercent of the machines may vanish from one reading to the next, but
 	// always one.
 	MaxLossPercent int
-	// OwnCopies says whether several processes read a file of their own each: then a reading that differs is only newer
+	// OwnCopies reports whether several processes read a file of their own each: then a reading that differs is only newer
 	// if its serial says so. Nil means that they read the same.
 	OwnCopies func() bool
 }
@@ -181,7 +181,7 @@ func (s *Store) Dropped(id string) []corev1.Taint {
 	return s.dropped[id]
 }
 
-// TaintsGone notes that the machine's Node has none of those any more: one that comes back is somebody else's.
+// TaintsGone notes that the machine's Node has none of those any more: one that comes back is another program's.
 func (s *Store) TaintsGone(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,7 +17,7 @@ type Watcher struct {
 	// Changed is called after each new inventory, and Rejected after each reading that did not become it.
 	Changed  func()
 	Rejected func(*Rejection)
-	// Ready returns once a reading can be compared with the copy of the process before. Without a copy nobody waits.
+	// Ready returns once a reading can be compared with the copy of the process before. Without a copy nothing waits.
 	Ready func()
 
 	kept  []byte // document of the copy

@@ -8,7 +8,7 @@ import (
 	"github.com/ccmadm/ccmadm/provider/inventory"
 )
 
-// believe says whether a Node that waits for its initialization may be the machine that was found, or none. All that it
+// believe reports whether a Node that waits for its initialization may be the machine that was found, or none. All that it
 // shows is a claim of its kubelet: whoever holds a bootstrap token may register a Node with any provider ID. So an ID
 // of ours has to be supported by something else that leads to the same machine, and one of another provider by a line
 // of the inventory. Once a Node is initialized its provider ID stays, whatever else changes.
@@ -71,7 +71,7 @@ func believeListed(m *config.Machine, rule inventory.Rule, node *corev1.Node) er
 	return nil
 }
 
-// madeFrom says whether a provider ID is one that the Node would be given anyway.
+// madeFrom reports whether a provider ID is one that the Node would be given anyway.
 func madeFrom(site string, node *corev1.Node) bool {
 	for _, id := range []string{
 		systemUUID(node.Status.NodeInfo), machineID(node.Status.NodeInfo),

@@ -113,7 +113,7 @@ func (f *follower) follow(ctx context.Context, node *corev1.Node, nodes cache.In
 
 // prepare writes, while a Node still has the taint of an uninitialized one, what
 // must not come later: the taints of its machine, before pods that they would
-// keep away, and labels, with the note that they are ours. It says whether it had
+// keep away, and labels, with the note that they are ours. It reports whether it had
 // to: then the Node has changed, and upstream asks again.
 func (f *follower) prepare(ctx context.Context, node *corev1.Node) (bool, error) {
 	nodes, err := f.nodes(ctx)

@@ -157,7 +157,7 @@ func taken(id, by string) error {
 		"if it was renamed, list the new name as hostname, and the old Node is removed once its kubelet stops posting status", id, by)
 }
 
-// alive says whether a kubelet still speaks for the Node: kube-controller-manager
+// alive reports whether a kubelet still speaks for the Node: kube-controller-manager
 // calls it Unknown when it does not.
 func alive(node *corev1.Node) bool {
 	for _, condition := range node.Status.Conditions {

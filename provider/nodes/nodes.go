@@ -100,7 +100,7 @@ func (n *Nodes) registered(object any, before bool) {
 		node.Spec.ProviderID, v1alpha1.UninitializedTaint))
 }
 
-// holds says whether Nodes that are not listed are to stay tainted.
+// holds reports whether Nodes that are not listed are to stay tainted.
 func (n *Nodes) holds() bool {
 	if n.store == nil {
 		return false

@@ -87,7 +87,7 @@ func (r *reports) own(node *corev1.Node, destination string) error {
 	return nil
 }
 
-// reaches says whether there is a route to a Node's pods.
+// reaches reports whether there is a route to a Node's pods.
 func (r report) reaches(node *corev1.Node, destination string) bool {
 	route, has := r.routes[destination]
 	return has && route.Node == node.Name && leadsTo(route, node)
@@ -101,7 +101,7 @@ func (r report) why(destination string) string {
 	return "it has not reported one yet"
 }
 
-// leadsTo says whether the next hop is still the Node's. Its own agent reports none.
+// leadsTo reports whether the next hop is still the Node's. Its own agent reports none.
 func leadsTo(route v1alpha1.AgentRoute, node *corev1.Node) bool {
 	if route.Via == "" {
 		return true

@@ -30,7 +30,7 @@ import (
 
 // The reasons of a v1alpha1.RouteProblem.
 const (
-	// Foreign: somebody else has a route for the range, or owns all of them.
+	// Foreign: another program has a route for the range, or owns all of them.
 	Foreign = "Foreign"
 	// Unreachable: there is no next hop in a network that this machine is in.
 	Unreachable = "Unreachable"
@@ -106,7 +106,7 @@ func (c *chooser) addHosts(n *corev1.Node) (problems []v1alpha1.RouteProblem) {
 	return problems
 }
 
-// isPods says whether a range lies in the cluster's range of pods, where that is known.
+// isPods reports whether a range lies in the cluster's range of pods, where that is known.
 func (c *chooser) isPods(p netip.Prefix) bool {
 	return slices.ContainsFunc(c.within, func(w netip.Prefix) bool { return w.Bits() <= p.Bits() && w.Contains(p.Addr()) })
 }

@@ -109,7 +109,7 @@ func (r *reports) asked(now time.Time) (installed bool, err error) {
 	return true, fmt.Errorf("none of %d node agents has reported for %s, by this machine's clock", len(r.alive), objects.LiveTime)
 }
 
-// foreign says whether the agent of a Node has found routes of others, or a network add-on that owns them.
+// foreign reports whether the agent of a Node has found routes of others, or a network add-on that owns them.
 func (r *reports) foreign(node string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

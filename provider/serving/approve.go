@@ -31,7 +31,7 @@ const (
 	lookSeldom = time.Hour
 )
 
-// Run approves until ctx is done. The informer of Nodes is run by somebody else.
+// Run approves until ctx is done. The informer of Nodes is run by another program.
 func (a *Approver) Run(ctx context.Context) {
 	defer a.queue.ShutDown()
 	a.metrics.register()
@@ -73,7 +73,7 @@ func (a *Approver) next(ctx context.Context) bool {
 }
 
 // look judges the newest requests of one requester that are pending, and approves each or tells why not. Older ones are
-// left alone: nobody waits for them, and there may be thousands. The error is a *Hold where some stay pending.
+// left alone: nothing waits for them, and there may be thousands. The error is a *Hold where some stay pending.
 func (a *Approver) look(ctx context.Context, requester string) error {
 	waiting, err := a.pendingOf(requester)
 	if err != nil {
@@ -126,7 +126,7 @@ func (a *Approver) pendingOf(requester string) ([]*certificatesv1.CertificateSig
 	return waiting, nil
 }
 
-// check is nil if the request may be approved. The Node is read anew: what a cache says of it may be older than the
+// check is nil if the request may be approved. The Node is read again: what a cache says of it may be older than the
 // request.
 func (a *Approver) check(ctx context.Context, csr *certificatesv1.CertificateSigningRequest) error {
 	r, err := parse(csr)
@@ -182,7 +182,7 @@ func (a *Approver) others(name string) []*corev1.Node {
 	return slices.DeleteFunc(objects.List[*corev1.Node](a.Nodes.GetStore()), func(node *corev1.Node) bool { return node.Name == name })
 }
 
-// approve sets the condition on the request as it was judged: one that has changed is judged anew.
+// approve sets the condition on the request as it was judged: one that has changed is judged again.
 func (a *Approver) approve(ctx context.Context, csr *certificatesv1.CertificateSigningRequest) error {
 	approved := csr.DeepCopy()
 	approved.Status.Conditions = append(approved.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
@@ -202,7 +202,7 @@ func (a *Approver) approve(ctx context.Context, csr *certificatesv1.CertificateS
 	return nil
 }
 
-// pending says whether nobody has decided yet.
+// pending reports whether nobody has decided yet.
 func pending(csr *certificatesv1.CertificateSigningRequest) bool {
 	return len(csr.Status.Certificate) == 0 && len(csr.Status.Conditions) == 0
 }

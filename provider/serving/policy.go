@@ -170,7 +170,7 @@ func changedAt(object metav1.Object) time.Time {
 	return last
 }
 
-// keeps says whether the two are what they are to be, in all that could let a kubelet by.
+// keeps reports whether the two are what they are to be, in all that could let a kubelet by.
 func keeps(policy *admissionv1.ValidatingAdmissionPolicy, binding *admissionv1.ValidatingAdmissionPolicyBinding) bool {
 	spec, bound := policy.Spec, binding.Spec
 	says := func(expression string) bool {
@@ -183,7 +183,7 @@ func keeps(policy *admissionv1.ValidatingAdmissionPolicy, binding *admissionv1.V
 		slices.Contains(bound.ValidationActions, admissionv1.Deny)
 }
 
-// matchesNodes says whether all that kubelets write of Nodes is looked at.
+// matchesNodes reports whether all that kubelets write of Nodes is looked at.
 func matchesNodes(match *admissionv1.MatchResources) bool {
 	if match == nil || len(match.ExcludeResourceRules) > 0 || !all(match.NamespaceSelector) || !all(match.ObjectSelector) {
 		return false
@@ -198,7 +198,7 @@ func matchesNodes(match *admissionv1.MatchResources) bool {
 	return covers(admissionv1.Create, "nodes") && covers(admissionv1.Update, "nodes/status")
 }
 
-// all says whether a selector leaves nothing out.
+// all reports whether a selector leaves nothing out.
 func all(selector *metav1.LabelSelector) bool {
 	return selector == nil || len(selector.MatchLabels) == 0 && len(selector.MatchExpressions) == 0
 }

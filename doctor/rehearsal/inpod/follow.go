@@ -60,7 +60,7 @@ func (r *run) report(ctx context.Context) (*rehearsal.Report, error) {
 	}
 }
 
-// receive reads the log from its beginning, as long as there is more to come. It says whether it could be read at all.
+// receive reads the log from its beginning, as long as there is more to come. It reports whether it could be read at all.
 func (r *run) receive(ctx context.Context, receiver *rehearsal.Receiver) (*rehearsal.Report, bool, error) {
 	options := &corev1.PodLogOptions{Container: r.pod.Spec.Containers[0].Name, Follow: true}
 	stream, err := r.client.CoreV1().Pods(r.name).GetLogs(r.name, options).Stream(ctx)

@@ -216,7 +216,7 @@ func pathsOf(v *announce.View) []Path {
 	return paths
 }
 
-// relieved says whether another Node announces the address by BGP: by its report it speaks with a router, and does not
+// relieved reports whether another Node announces the address by BGP: by its report it speaks with a router, and does not
 // drain, and its kubelet is heard.
 func relieved(v *announce.View, c announce.Claim) bool {
 	return slices.ContainsFunc(c.Candidates, func(name string) bool {

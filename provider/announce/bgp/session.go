@@ -215,7 +215,7 @@ func (r Router) explain(why cause) string {
 	}
 }
 
-// Speaks says whether an agent has a session with a router, by its report.
+// Speaks reports whether an agent has a session with a router, by its report.
 func Speaks(agent *v1alpha1.NodeAgent) bool {
 	established := func(s v1alpha1.BGPSession) bool { return s.State == stateEstablished }
 	return slices.ContainsFunc(agent.Status.Sessions, established)

@@ -39,7 +39,7 @@ type Options struct {
 	Changed func()
 	// KeepVoters says that a new list of voters is acted on once a report with it is [Announcer.Written].
 	KeepVoters bool
-	// Conflict is called when somebody answers for an address who is no agent. It must not wait.
+	// Conflict is called when a machine answers for an address who is no agent. It must not wait.
 	Conflict func(claim announce.Claim, conflict v1alpha1.AddressConflict)
 	// Namespace is the network namespace. Default: where the process is.
 	Namespace netns.NsHandle
@@ -75,7 +75,7 @@ type Announcer struct {
 
 // Counts are for metrics.
 type Counts struct {
-	// Owned is how many addresses the Node owns now, and Conflicts for how many somebody else answers.
+	// Owned is how many addresses the Node owns now, and Conflicts for how many another program answers.
 	Owned, Conflicts int
 	// Takeovers is how often it became an owner, and Forged how many datagrams were not signed with the key.
 	Takeovers, Forged uint64
@@ -195,7 +195,7 @@ func (l *Announcer) Drain(ctx context.Context) {
 	l.step(true)
 }
 
-// others says whether this Node still has what another one could take.
+// others reports whether this Node still has what another one could take.
 func (l *Announcer) others() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -74,7 +74,7 @@ func (l *Announcer) kernelAnswers() []v1alpha1.KernelAnswer {
 	return found
 }
 
-// answers says whether the kernel does on an interface: here says that the address is on that one.
+// answers reports whether the kernel does on an interface: here says that the address is on that one.
 func answers(address netip.Addr, here bool, arpIgnore int) bool {
 	if !address.Is4() || arpIgnore == 1 || arpIgnore == 2 {
 		return here
@@ -121,14 +121,14 @@ func (l *Announcer) tellKernel() []v1alpha1.KernelAnswer {
 	return found
 }
 
-// kernelChanged says whether the next report says something else of the kernel than the last. Addresses of pods come and go.
+// kernelChanged reports whether the next report says something else of the kernel than the last. Addresses of pods come and go.
 // The caller has the lock.
 func (l *Announcer) kernelChanged() bool {
 	found := l.kernelAnswers()
 	return len(found) != len(l.told) || slices.ContainsFunc(found, func(k v1alpha1.KernelAnswer) bool { return !l.told[k] })
 }
 
-// kernelOf says whether a Node reports that its kernel answers for the address.
+// kernelOf reports whether a Node reports that its kernel answers for the address.
 func (l *Announcer) kernelOf(node string, address netip.Addr) bool {
 	agent := l.view.Agents[node]
 	if agent == nil {

@@ -16,11 +16,11 @@ const (
 	// what answers at all in a network of machines does so in milliseconds.
 	probes        = 3
 	probeInterval = 100 * time.Millisecond
-	// probeAgain is when an address that somebody else has is asked for again.
+	// probeAgain is when an address that another program has is asked for again.
 	probeAgain = 30 * time.Second
 	// gratuitousInterval is how often an owner sends gratuitous ARP later, in case a switch has forgotten the address.
 	gratuitousInterval = time.Minute
-	// defendInterval is how often an owner contradicts somebody else (RFC 5227, 2.4).
+	// defendInterval is how often an owner contradicts another program (RFC 5227, 2.4).
 	defendInterval = 10 * time.Second
 	// probeNodeAgain is the same for one that the machine of a Node has: a program that this agent replaces.
 	probeNodeAgain = time.Second
@@ -90,7 +90,7 @@ func (l *Announcer) own(now quorum.Instant, claims []announce.Claim) time.Durati
 	return next
 }
 
-// advance takes the next step with an address, if it is due, and says whether the report has changed.
+// advance takes the next step with an address, if it is due, and reports whether the report has changed.
 func (l *Announcer) advance(now quorum.Instant, o *ownership) bool {
 	if now < o.next {
 		return false
@@ -167,7 +167,7 @@ func (l *Announcer) heard(f frame) {
 	}
 }
 
-// conflict is that somebody else answers for an address that this Node owns.
+// conflict is that another program answers for an address that this Node owns.
 func (l *Announcer) conflict(now quorum.Instant, o *ownership, f frame) {
 	if len(f.mac) != 6 {
 		return

@@ -183,7 +183,7 @@ func (l *Announcer) Counts() Counts {
 	return c
 }
 
-// Owns says whether this Node owns the address now.
+// Owns reports whether this Node owns the address now.
 func (l *Announcer) Owns(address netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

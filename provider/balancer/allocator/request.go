@@ -120,7 +120,7 @@ func FamilyName(ipv6 bool) corev1.IPFamily {
 	return corev1.IPv4Protocol
 }
 
-// Served says whether the Service is ours: of type LoadBalancer, of our class or none, and not being deleted.
+// Served reports whether the Service is ours: of type LoadBalancer, of our class or none, and not being deleted.
 func Served(service *corev1.Service) bool {
 	return service.Spec.Type == corev1.ServiceTypeLoadBalancer && service.DeletionTimestamp == nil &&
 		(service.Spec.LoadBalancerClass == nil || *service.Spec.LoadBalancerClass == v1alpha1.LoadBalancerClass)

@@ -97,7 +97,7 @@ func isLocal(service *corev1.Service) bool {
 	return service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 }
 
-// serves says whether packets that reach the Node reach an endpoint of the Service.
+// serves reports whether packets that reach the Node reach an endpoint of the Service.
 func (m *Machines) serves(service *corev1.Service, node *corev1.Node) bool {
 	return !isLocal(service) || m.local[allocator.NameOf(service)][node.Name]
 }
@@ -120,7 +120,7 @@ func (m *Machines) noneEligible(service *corev1.Service, ipv6 bool, eligible int
 	return finding.NoEligibleNode.Errorf("none of %d Nodes is ready", len(m.nodes))
 }
 
-// Carries says whether a Node takes traffic from outside: it is ready, initialized, and not about to go.
+// Carries reports whether a Node takes traffic from outside: it is ready, initialized, and not about to go.
 func Carries(node *corev1.Node) bool {
 	if node.DeletionTimestamp != nil {
 		return false
@@ -171,7 +171,7 @@ func localNodes(slices []*discoveryv1.EndpointSlice) map[types.NamespacedName]ma
 	return local
 }
 
-// have says whether the address is a Node's.
+// have reports whether the address is a Node's.
 func (m *Machines) have(address netip.Addr) bool { return m.Addresses[address] }
 
 // describe is for the condition of a Service at level NodeIP.

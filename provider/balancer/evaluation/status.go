@@ -55,7 +55,7 @@ type Inputs struct {
 	Reports  Reports
 	// Missing says since when nobody announces an address of the Service; it is kept from pass to pass.
 	Missing map[types.NamespacedName]time.Time
-	// elsewhere says that somebody else serves this cluster, and nobody has made a pool.
+	// elsewhere says that another program serves this cluster, and nobody has made a pool.
 	elsewhere bool
 }
 
@@ -216,7 +216,7 @@ func (st *Status) says(status metav1.ConditionStatus, reason, message string, no
 	})
 }
 
-// foreign says whether somebody else has served the Service: it has addresses that are in no pool and of no Node, and
+// foreign reports whether another program has served the Service: it has addresses that are in no pool and of no Node, and
 // we have said nothing about it.
 func (e *Inputs) foreign(as *allocator.Assignment) bool {
 	return as.Service.Spec.LoadBalancerClass == nil && allocator.Condition(as.Service) == nil &&
