@@ -2,11 +2,23 @@
 SHELL       := /bin/bash
 .SHELLFLAGS := -o pipefail -ec
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-K8S     ?= 1.36
+# The minor versions of Kubernetes: api/minors/window.txt has them, and nothing else here does.
+comma   := ,
+space   := $() $()
+KNOWN   := $(shell grep -v '^\#' api/minors/window.txt)
+NEWEST  := $(lastword $(KNOWN))
+# The last three, newest first: clusters are made of them. The others are there to upgrade from.
+MINORS  := $(shell grep -v '^\#' api/minors/window.txt | tail -3 | tac)
+OLDER   := $(filter-out $(NEWEST),$(MINORS))
+K8S     ?= $(NEWEST)
+# Vendors release weeks after a minor: the lab builds their managers for this one, and their tests run on it.
+VENDORS := 1.36
 RUN     ?= .
 # What differs from its neighbours in length more than in kind: left to make long, unless RUN names it.
 LONG    := ^TestInitAgain_Upgraded|^TestSecrets|^TestCrash_AtRandom|^TestControlPlanes_Inventory|^TestRealCCM_VSphere|^TestFaults_(AWS|Cloud|DaemonSet|Inventory|Sample|StaticPod|VSphere)
 LONG    := $(LONG)|^TestModes/^three|^TestMachineIdentity|^TestImageMissing|^TestRehearse/^vsphere|^TestCatalogue_Machine|^TestMigrationByBGP|^TestControlPlaneVIP_BGP
+# Tests of vendors' managers, which need a release for the machines' Kubernetes.
+VENDORS_TESTS := ^TestRealCCM|^TestRehearse
 # Measurements have limits that a busy machine misses, and say nothing about right and wrong: see measure. The long ways
 # into external cloud mode and out of it are left to adopt, and those to a new minor version to upgrades.
 SKIP    ?= ^TestMeasure|^TestAdopt_|^TestUpstreamAll|^TestUpstreamMetalLB|^TestUpgrade$(if $(filter .,$(RUN)),|$(LONG))
@@ -38,7 +50,7 @@ LAB     := $(ROOT) bin/lab
 E2E     := $(ROOT) go test ./test/e2e -count=1 -timeout 60m
 SUMMARY := go run ./test/summary
 
-.PHONY: help numbers build bin/lab lab images demo demo-down test check short ordinary unit unit-race unit-kit unit-half unit-rest race e2e long faults measure adopt upgrades upstream upstream-metallb bench bench-scale tidy committed generated lint generate verify on-1.36 on-1.35 on-1.34
+.PHONY: minor help numbers build bin/lab lab images demo demo-down test check short ordinary unit unit-race unit-kit unit-half unit-rest race e2e long faults measure adopt upgrades upstream upstream-metallb bench bench-scale tidy committed generated lint generate verify $(MINORS:%=on-%)
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -121,13 +133,15 @@ define machines
   echo "$(3) $$failed" > bin/second-$(4) && echo "FAILED BESIDE OTHERS, passed alone: $$failed"; }
 endef
 
+# Vendors' managers are among these.
+long faults adopt: K8S := $(VENDORS)
+
 e2e: lab images ## Tests on real machines: make e2e K8S=1.35 RUN=StaticPod
 	$(call machines,$(LANES),$(RUN),$(K8S),$(LABS))
 
 long: ## What `make e2e` leaves out for its length: every profile's pod, vendors' managers, upgraded by hand, killed at random
 	$(MAKE) e2e RUN='$(LONG)' SKIP=^TestMeasure ARGS='$(ARGS)'
-	$(MAKE) e2e RUN=^TestConfigurer K8S=1.35
-	$(MAKE) e2e RUN=^TestConfigurer K8S=1.34
+	set -e; for minor in $(filter-out $(VENDORS),$(MINORS)); do $(MAKE) e2e RUN=^TestConfigurer K8S=$$minor; done
 	$(ROOT) env CCMADM_TEST=cluster go test -timeout 20m -run '$(SWEEPS)' ./phases/...
 
 faults: lab images ## Every fault of the library, and docs/contributing/faults.md from what it has seen; make e2e has two of each kind in one cluster
@@ -160,9 +174,9 @@ upstream-metallb: lab images ## MetalLB's own tests, unchanged, against ccmadm, 
 	$(E2E) -timeout 360m -json -run '^TestUpstreamMetalLB' -args -kubernetes $(K8S) -labs $(LABS) $(ARGS) | $(SUMMARY)
 	cat test/e2e/metallb-tests.md <(sort -u bin/measured/metallb-tests-*.rows) > docs/contributing/metallb-tests.md
 
-upgrades: ## ccmadm upgrade on machines, from 1.34 to 1.35 and from 1.35 to 1.36, poisoned and killed on the way
+upgrades: ## ccmadm upgrade on machines, to each minor version from the one before it, poisoned and killed on the way
 	$(MAKE) e2e RUN=^TestUpgrade SKIP=^TestMeasure ARGS='$(ARGS)'
-	$(MAKE) e2e RUN=^TestUpgrade SKIP='^TestMeasure|^TestUpgrade_(Crash|OfCcmadm)' K8S=1.35
+	set -e; for minor in $(OLDER); do $(MAKE) e2e RUN=^TestUpgrade SKIP='^TestMeasure|^TestUpgrade_(Crash|OfCcmadm)' K8S=$$minor; done
 
 bench: lab images ## Measure against bare kubeadm, and thousands of Nodes against a bare client, side by side in one run
 	$(E2E) -v -run '^$$' -bench . -args -kubernetes $(K8S) -labs $(LABS)
@@ -190,22 +204,29 @@ lint: ## golangci-lint, at the pinned version, and whether it refuses what CONTR
 numbers: ## How large the house is, and what is over its limits
 	go run ./test/size
 
+# After a line in api/minors/window.txt. Nothing else names a minor version, but vendors' releases in templates/profiles.
+minor: bin/lab ## Know a new minor of Kubernetes: make minor MINOR=1.38 RELEASE=v1.38.0; its modules in the lab, tables, documentation
+	bin/lab minor $(MINOR) $(RELEASE)
+	bin/lab minors $(MINOR)
+	$(MAKE) --no-print-directory generate
+
 generate: ## Rewrite docs/reference from the commands
 	go generate ./...
 
 # Cheap things first; all that has to be built, in one go, before anything waits for a processor; then the tests.
 verify: tidy committed generated lint bin/lab ## What CI runs
-	$(LAB) build --install --kubernetes 1.36,1.35,1.34 --ccm aws,openstack,vsphere,sample
-	$(LAB) upstream 1.36
+	$(LAB) build --install --kubernetes $(subst $(space),$(comma),$(MINORS)) --ccm aws,openstack,vsphere,sample
+	$(LAB) upstream $(NEWEST)
 	$(MAKE) unit
 	$(MAKE) --no-print-directory ordinary
 	$(MAKE) --no-print-directory lab images
-	$(MAKE) --no-print-directory -j 3 on-1.36 on-1.35 on-1.34
+	$(MAKE) --no-print-directory -j 3 $(MINORS:%=on-%)
 	$(MAKE) committed
-	$(SUMMARY) -second bin/second-e2e bin/second-e2e-135 bin/second-e2e-134
+	$(SUMMARY) -second bin/second-e2e $(foreach minor,$(OLDER),bin/second-e2e-$(subst .,,$(minor)))
 
 # On the newest minor everything, on those before it what may differ.
-on-1.36:
-	$(call machines,$(LANES),$(RUN),1.36,e2e)
-on-1.35 on-1.34: on-%:
-	$(call machines,1,^Test(StaticPod|Hooks|Catalogue_Apply),$*,e2e-$(subst .,,$*))
+on-$(NEWEST): SKIP := $(SKIP)$(if $(filter $(VENDORS),$(NEWEST)),,|$(VENDORS_TESTS))
+on-$(NEWEST):
+	$(call machines,$(LANES),$(RUN),$(NEWEST),e2e)
+$(OLDER:%=on-%): on-%:
+	$(call machines,$(if $(filter $(VENDORS),$*),2,1),^Test(StaticPod|Hooks|Catalogue_Apply)$(if $(filter $(VENDORS),$*),|$(VENDORS_TESTS)),$*,e2e-$(subst .,,$*))

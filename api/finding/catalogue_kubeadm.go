@@ -87,6 +87,14 @@ func kubeadmForm() []Kind {
 			Do:  "correct the name; if it belongs to another version, change the apiVersion or remove it",
 		},
 		{
+			ID: "A20", Title: "kubeadm of the target version does not read this API version", Severity: SeverityError,
+			Why: "Each kubeadm reads only the versions of its API that it knows, and refuses other files.",
+			Do:  "run kubeadm config migrate with the newest kubeadm that reads the file",
+			Links: []string{
+				"kubernetes/kubernetes#136016",
+			},
+		},
+		{
 			ID: "F5", Title: "Pod CIDRs are not allocated", Severity: SeverityWarning,
 			Why: "With networking.podSubnet and allocate-node-cidrs=false only the cloud-controller-manager can allocate pod CIDRs, " +
 				"and without an allocator neither routes nor most CNI plugins work.",

@@ -16,6 +16,11 @@ const (
 	ManagerImage  ID = "U12"
 	MachineLacks  ID = "U13"
 	OtherRelease  ID = "U14"
+	GateLocked    ID = "U15"
+	RuntimeEnds   ID = "U16"
+	ProxyModeEnds ID = "U17"
+	ExternalIPs   ID = "U18"
+	MeansElse     ID = "U19"
 )
 
 // upgrades is about the version that a cluster is to have.
@@ -50,10 +55,46 @@ func upgrades() []Kind {
 			Do:    "remove the gate: its feature is always on, or was removed",
 		},
 		{
+			ID: GateLocked, Reason: "GateLocked", Title: "Feature gate is locked to another value", Severity: SeverityError,
+			Why: "A component that gets another value than the locked default exits with: cannot set feature gate.",
+			Do:  "remove the gate",
+		},
+		{
 			ID: NoNodeForJob, Reason: "NoNodeForJob", Title: "No Node can run kubeadm's preflight Job", Severity: SeverityError,
 			Why:   "kubeadm upgrade creates a Job, waits for one minute, and exits with: ERROR CreateJob.",
 			Do:    "initialize and uncordon one Node first",
 			Links: []string{"kubernetes/kubeadm#3050"},
+		},
+	}
+}
+
+// upgradesAhead are about what works now, and does not in a minor version to come.
+func upgradesAhead() []Kind {
+	return []Kind{
+		{
+			ID: RuntimeEnds, Reason: "RuntimeEnds", Title: "Container runtime is too old for Kubernetes 1.38", Severity: SeverityWarning,
+			Why: "A kubelet of 1.38 and newer asks the runtime for its cgroup driver and ends where it does not answer, which containerd " +
+				"1.x does not.",
+			Do:    "upgrade containerd to 2.0 or newer before the kubelet",
+			Links: []string{"kubernetes/kubernetes#136731", "kubernetes/enhancements#4033"},
+		},
+		{
+			ID: ProxyModeEnds, Reason: "ProxyModeEnds", Title: "kube-proxy is in mode ipvs", Severity: SeverityWarning,
+			Why:   "The mode is deprecated: its feature gate KubeProxyIPVS is off from 1.40 on, and kube-proxy does not start in it.",
+			Do:    "set mode: nftables in the ConfigMap kube-proxy, and restart the DaemonSet",
+			Links: []string{"https://kep.k8s.io/5495"},
+		},
+		{
+			ID: ExternalIPs, Reason: "ExternalIPs", Title: "Services have externalIPs", Severity: SeverityWarning,
+			Why: "The field is deprecated since 1.36, and kube-proxy passes over it from 1.40 on. Who can write it can take others' traffic " +
+				"(CVE-2020-8554).",
+			Do:    "use a Service of type LoadBalancer with an AddressPool",
+			Links: []string{"https://kep.k8s.io/5707"},
+		},
+		{
+			ID: MeansElse, Reason: "MeansElse", Title: "A setting has another meaning in the version", Severity: SeverityWarning,
+			Why: "The component goes on with it, and does something else.",
+			Do:  "set the value that is meant",
 		},
 	}
 }

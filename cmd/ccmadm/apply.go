@@ -13,7 +13,7 @@ import (
 )
 
 func newApply(s workflow.Streams) *cobra.Command {
-	o := workflow.Inputs{Role: kubeadm.RoleInit, Existing: true, Command: "apply", Operation: record.Ordinary{}, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
+	o := workflow.Inputs{Role: kubeadm.RoleInit, Existing: true, Command: "apply", Operation: record.Ordinary{}}
 	cmd := &cobra.Command{
 		Use:   "apply",
 		Short: "Apply a configuration to the cluster, or repair drift from its record",
@@ -42,7 +42,7 @@ while another run changes the cluster.` + exitStatuses(
 }
 
 func newDiff(s workflow.Streams) *cobra.Command {
-	o := workflow.Inputs{Role: kubeadm.RoleInit, Existing: true, DryRun: true, Operation: record.Ordinary{}, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
+	o := workflow.Inputs{Role: kubeadm.RoleInit, Existing: true, DryRun: true, Operation: record.Ordinary{}}
 	cmd := &cobra.Command{
 		Use:   "diff",
 		Short: "Show what ccmadm apply would change",
