@@ -68,7 +68,7 @@ func warnOfConflict(events record.EventRecorder, c *caches, claim announce.Claim
 			continue
 		}
 		events.Eventf(service, corev1.EventTypeWarning, "AddressConflict",
-			"%s answers for %s on %s, and is no agent of this cluster: take the address from that machine, or exclude it in AddressPool %s",
+			"%s answers for %s on %s, and is no agent of this cluster: remove the address from that machine, or exclude it in AddressPool %s",
 			conflict.MAC, conflict.Address, conflict.Interface, claim.Pool)
 	}
 }

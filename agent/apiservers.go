@@ -47,7 +47,7 @@ func newAPIServers(config *rest.Config, slices cache.SharedIndexInformer) *apiSe
 func (p *apiServers) shield(at netip.AddrPort) {
 	if !at.IsValid() {
 		if err := controlplane.Unshield(); err != nil {
-			klog.ErrorS(err, "The shield of a control plane's address may still be there")
+			klog.ErrorS(err, "The shield of a control plane's address may still exist")
 		}
 		return
 	}

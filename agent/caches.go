@@ -81,7 +81,7 @@ func (c *caches) all() []cache.SharedIndexInformer {
 }
 
 // run fills the caches until working is done, and calls poke whenever something in them has changed that matters to a
-// view, or anything, if the last view is old: that a Node is silent shows with time. It returns when they are complete,
+// view, or anything, if the last view is old: that a Node does not report shows with time. It returns when they are complete,
 // which takes as long as the API server is away, or when ctx is done.
 func (c *caches) run(ctx, working context.Context, poke func()) error {
 	changed := func(matters bool) {
@@ -107,7 +107,7 @@ func (c *caches) run(ctx, working context.Context, poke func()) error {
 		go informer.RunWithContext(working)
 	}
 	if !cache.WaitForCacheSync(ctx.Done(), synced...) || !c.starts.read(ctx) {
-		klog.InfoS("Told to end before the cluster was seen")
+		klog.InfoS("Stopping before the caches have synced")
 	}
 	return nil
 }

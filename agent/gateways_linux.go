@@ -19,7 +19,7 @@ func reportGateways(status *v1alpha1.NodeAgentStatus) {
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
 		list, err := gateways(family)
 		if err != nil {
-			klog.ErrorS(err, "The routers of this Node are not known")
+			klog.ErrorS(err, "Cannot read the gateways of this Node")
 		}
 		status.Gateways = append(status.Gateways, list...)
 	}

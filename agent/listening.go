@@ -30,7 +30,7 @@ const (
 func reportListening(status *v1alpha1.NodeAgentStatus) {
 	list, err := listening("/proc")
 	if err != nil {
-		klog.ErrorS(err, "Not all ports are known on which this Node listens")
+		klog.ErrorS(err, "Cannot read all ports on which this Node listens")
 	}
 	status.Listening = list
 }

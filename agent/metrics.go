@@ -12,10 +12,10 @@ func RegisterMetrics(counts func() l2.Counts) {
 	}
 	gauge("addresses_owned", "Addresses of level L2 for which this Node answers.",
 		func(c l2.Counts) int { return c.Owned })
-	gauge("address_conflicts", "Addresses of this Node for which somebody else answers who is no agent.",
+	gauge("address_conflicts", "Addresses of this Node for which a machine without an agent answers.",
 		func(c l2.Counts) int { return c.Conflicts })
-	gauge("takeovers", "How often this Node has become the owner of an address, since its agent started.",
+	gauge("takeovers", "Times that this Node became the owner of an address, since its agent started.",
 		func(c l2.Counts) int { return int(c.Takeovers) })
-	gauge("heartbeats_refused", "Datagrams that were not signed with the cluster's key, since the agent started.",
+	gauge("heartbeats_refused", "Heartbeats without a valid signature, since the agent started.",
 		func(c l2.Counts) int { return int(c.Forged) })
 }

@@ -74,7 +74,7 @@ func (p *proxyReadiness) mark(ctx context.Context, v *announce.View, services ca
 	}
 }
 
-// healthURLs are where kube-proxy says whether a Node has endpoints of Services with externalTrafficPolicy Local.
+// healthURLs are where kube-proxy reports whether a Node has endpoints of Services with externalTrafficPolicy Local.
 func healthURLs(node netip.Addr, names []types.NamespacedName, services cache.Store) []string {
 	var urls []string
 	for _, name := range names {
@@ -89,7 +89,7 @@ func healthURLs(node netip.Addr, names []types.NamespacedName, services cache.St
 	return urls
 }
 
-// ask asks until the answer is another than that there are no endpoints. Where nobody answers, nobody knows better.
+// ask asks until the answer is another than that there are no endpoints. Where nothing answers, nobody knows better.
 func (p *proxyReadiness) ask(ctx context.Context, url string, q *question) {
 	ticker := time.NewTicker(proxyPollInterval)
 	defer ticker.Stop()
@@ -108,7 +108,7 @@ func (p *proxyReadiness) ask(ctx context.Context, url string, q *question) {
 	p.poke()
 }
 
-// without says whether kube-proxy answers that it has no endpoints.
+// without reports whether kube-proxy answers that it has no endpoints.
 func (p *proxyReadiness) without(ctx context.Context, url string) bool {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

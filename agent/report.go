@@ -112,7 +112,7 @@ func (r *reporter) run(ctx context.Context) {
 		}
 		again := time.After(pause)
 		if err != nil && ctx.Err() == nil {
-			klog.ErrorS(err, "This Node's report was not written; trying again", "after", pause)
+			klog.ErrorS(err, "Failed to write this Node's report; retrying", "after", pause)
 			select {
 			case <-ctx.Done():
 			case <-time.After(reportRetry): // whatever changes
@@ -150,7 +150,7 @@ func (r *reporter) write(ctx context.Context) error {
 	written, err := r.agents.UpdateStatus(ctx, next, metav1.UpdateOptions{})
 	if err != nil {
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-			r.last = nil // somebody else has written it, or it has gone
+			r.last = nil // another program has written it, or it has gone
 		}
 		return fmt.Errorf("update NodeAgent/%s: %w", r.node, err)
 	}
@@ -190,7 +190,7 @@ func ownedByNode(nodes cache.SharedIndexInformer, name string) (metav1.ObjectMet
 	object, _, err := nodes.GetStore().GetByKey(name)
 	node, ok := object.(*corev1.Node)
 	if !ok {
-		return metav1.ObjectMeta{}, errors.Join(err, errors.New("there is no Node of this name yet"))
+		return metav1.ObjectMeta{}, errors.Join(err, errors.New("the Node of this name does not exist yet"))
 	}
 	return metav1.ObjectMeta{Name: name, OwnerReferences: []metav1.OwnerReference{{
 		APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID,

@@ -24,11 +24,11 @@ func removeRoutes() {
 			err = kernel.Remove(left)
 		}
 		if err == nil && !left.Empty() {
-			klog.InfoS("Routes are switched off: removed what was left of them", "removed", left.Lines())
+			klog.InfoS("Routes are switched off: removed the remaining routes", "removed", left.Lines())
 		}
 	}
 	if err != nil {
-		klog.ErrorS(err, "Routes are switched off, and what was left of them may still be there")
+		klog.ErrorS(err, "Routes are switched off, and routes may still be left")
 	}
 }
 

@@ -68,7 +68,7 @@ func (r *routesReporter) run(ctx context.Context) {
 		err := r.write(ctx)
 		pause, again := retry.after(err), (<-chan time.Time)(nil)
 		if err != nil && ctx.Err() == nil {
-			klog.ErrorS(err, "The routes of this Node were not reported; trying again", "after", pause)
+			klog.ErrorS(err, "Failed to report the routes of this Node; retrying", "after", pause)
 			again = time.After(pause)
 		}
 		select {
@@ -108,7 +108,7 @@ func (r *routesReporter) write(ctx context.Context) error {
 	next := &v1alpha1.NodeRoutes{ObjectMeta: *r.last.ObjectMeta.DeepCopy(), Routes: routes, Problems: problems}
 	written, err := r.client.Update(ctx, next, metav1.UpdateOptions{})
 	if err != nil {
-		r.last = nil // it has gone, or somebody else has written it, or this was written and nobody has said so
+		r.last = nil // it has gone, or another program has written it, or this was written and nobody has said so
 		return fmt.Errorf("update NodeRoutes/%s: %w", r.node, err)
 	}
 	r.last = written

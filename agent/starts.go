@@ -32,7 +32,7 @@ func (s *starts) read(ctx context.Context) bool {
 			return true
 		}
 		if failures == 0 && ctx.Err() == nil {
-			klog.ErrorS(err, "The reports of all agents were not read; trying again", "every", startAgain)
+			klog.ErrorS(err, "Failed to read the reports of all agents; retrying", "every", startAgain)
 		}
 		select {
 		case <-ctx.Done():

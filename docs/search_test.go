@@ -106,43 +106,6 @@ func search(texts map[string]string, phrase string) []hit {
 	return hits
 }
 
-// TestWords refuses words of ours for what has a name in the field. They are for the pages that users read.
-func TestWords(t *testing.T) {
-	word := func(expression string) *regexp.Regexp { return regexp.MustCompile(`(?i)\b(` + expression + `)\b`) }
-	refused := []struct {
-		word    *regexp.Regexp
-		instead string
-	}{
-		{word(`somebody|nobody|whoever`), "the administrator, another program, no agent: a thing with a name"},
-		{word(`anew`), "again"},
-		{word(`clusters? that lives?`), "existing cluster"},
-		{word(`comes? through|came through`), "succeeds"},
-		{word(`believes?|believed`), "trusts, caches"},
-		{word(`(is|are|goes|gone|falls) silent`), "has stopped posting status, sends no heartbeats"},
-		{word(`behind (it|them|that|this|each|rollout|the (next|last|first))`), "after"},
-		{regexp.MustCompile(`(?m)(?:^|[.:] )What [^.?\n]* is [^.?\n]*\.`), "subject, verb, object"},
-	}
-	for _, path := range pages(t) {
-		if !forUsers(path) {
-			continue
-		}
-		text := withoutCode(read(t, path))
-		for _, r := range refused {
-			if m := r.word.FindString(text); m != "" {
-				t.Errorf("%s: %q: write: %s", path, strings.TrimSpace(m), r.instead)
-			}
-		}
-	}
-}
-
-// forUsers says whether a page is of those that users read first. troubleshooting.md is made from the catalogue of findings,
-// and a page of one line only leads on.
-func forUsers(path string) bool {
-	dir := filepath.Dir(path)
-	name := filepath.Base(path)
-	return slices.Contains([]string{"tutorials", "tasks", "concepts"}, dir) || dir == "." && name != "troubleshooting.md"
-}
-
 // TestTaskPages: a task has the parts that readers of kubernetes.io know, and fits on a page.
 func TestTaskPages(t *testing.T) {
 	const most = 1200

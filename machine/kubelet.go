@@ -63,7 +63,7 @@ type KubeletFlag struct {
 	Value string `json:"value"`
 	// From is FILE:LINE of each place, the one that wins last.
 	From []string `json:"from,omitempty"`
-	// Runs says whether the running kubelet has it so.
+	// Runs reports whether the running kubelet has it so.
 	Runs bool `json:"runs"`
 
 	// Uses are the places of From.

@@ -24,7 +24,7 @@ var _ cloudprovider.LoadBalancer = (*Cloud)(nil)
 // releaseRetry is the time between attempts to give back what is held.
 const releaseRetry = 10 * time.Second
 
-// LoadBalancer is served, unless the configuration leaves Services to somebody else.
+// LoadBalancer is served, unless the configuration leaves Services to another program.
 func (c *Cloud) LoadBalancer() (cloudprovider.LoadBalancer, bool) {
 	return c, c.config.LoadBalancers.On()
 }
@@ -75,7 +75,7 @@ func (c *Cloud) releaseBalancers() {
 	_ = wait.PollUntilContextCancel(c.cluster.ctx, releaseRetry, true, func(ctx context.Context) (bool, error) {
 		err := balancer.Release(ctx, c.cluster.client)
 		if err != nil {
-			klog.ErrorS(err, "Load balancers are off, and some are held still", "retry", releaseRetry)
+			klog.ErrorS(err, "Failed to release load balancers after the controller was disabled; retrying", "retry", releaseRetry)
 		}
 		return err == nil, nil
 	}) // an error says that this process ends

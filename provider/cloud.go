@@ -172,7 +172,7 @@ func (c *Cloud) connect(informer cache.SharedIndexInformer, recorder record.Even
 	return nil
 }
 
-// severalControlPlanes says whether there may be: as long as Nodes are not known, there may.
+// severalControlPlanes reports whether there may be: as long as Nodes are not known, there may.
 func severalControlPlanes(informer cache.SharedIndexInformer) bool {
 	n := 0
 	for _, node := range objects.List[*corev1.Node](informer.GetStore()) {

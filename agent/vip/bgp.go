@@ -125,7 +125,7 @@ func (h *bgpHolder) retry() {
 	}
 }
 
-// starting says whether the API server, which answers, is not ready. One that never says so is taken for it after a
+// starting reports whether the API server, which answers, is not ready. One that never says so is taken for it after a
 // while.
 func (h *bgpHolder) starting(ctx context.Context) bool {
 	if h.since.IsZero() {
@@ -148,7 +148,7 @@ func (h *bgpHolder) settle() {
 		problem = err.Error()
 	}
 	if problem != "" && problem != h.problem {
-		klog.ErrorS(err, "The machine cannot have the address as its API server is", "healthy", h.healthy)
+		klog.ErrorS(err, "The machine cannot have the address", "healthy", h.healthy)
 	}
 	h.problem = problem
 }

@@ -78,7 +78,7 @@ func (h *health) ask(ctx context.Context) error {
 	return err
 }
 
-// ready says whether the server has begun: until it knows who may do what it forbids everybody everything.
+// ready reports whether the server has begun: until it knows who may do what it forbids everybody everything.
 func (h *health) ready(ctx context.Context) bool {
 	status, err := h.get(ctx, "/readyz")
 	return err == nil && status == http.StatusOK

@@ -22,7 +22,7 @@ const addressPool = "control-plane"
 // placeAgain is when the kernel is asked again for what it has refused.
 const placeAgain = time.Second
 
-// holder has the control plane's own address on lo while this machine's API server answers, or while nobody else could
+// holder has the control plane's own address on lo while this machine's API server answers, or while no other machine could
 // have the address, and says to the announcer who else may have it.
 type holder struct {
 	self    string
@@ -55,7 +55,7 @@ func (h *holder) hold(healthy bool) error {
 	defer h.mu.Unlock()
 	if healthy {
 		if err := addToLoopback(h.address); err != nil {
-			klog.ErrorS(err, "The API server of this machine answers, and the machine cannot have the address")
+			klog.ErrorS(err, "The API server of this machine answers, but the machine cannot have the address")
 			return err
 		}
 	}
@@ -85,7 +85,7 @@ func (h *holder) place() {
 		change = addToLoopback
 	}
 	if err := change(h.address); err != nil {
-		klog.ErrorS(err, "The control plane's address is not where it should be")
+		klog.ErrorS(err, "Failed to move the control plane's address")
 		h.retry = time.AfterFunc(placeAgain, h.moved)
 	}
 }
@@ -146,7 +146,7 @@ func (h *holder) follow(ctx context.Context, kubeconfig string) error {
 			continue
 		}
 		if err := h.learn(list.Items, pods); err != nil {
-			klog.ErrorS(err, "The list of control planes is not kept for the next start")
+			klog.ErrorS(err, "Failed to save the list of control planes for the next start")
 		}
 	}
 	return nil

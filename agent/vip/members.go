@@ -66,7 +66,7 @@ func (h *holder) here() netip.Addr {
 	return h.members[i].Address // newHolder has seen to it
 }
 
-// unheard says whether a kubelet has not been heard of since then. One that says that it is not ready is alive: before
+// unheard reports whether a kubelet has not been heard of since then. One that says that it is not ready is alive: before
 // there is a CNI plugin none of them is ready.
 func unheard(n *corev1.Node, then time.Time) bool {
 	for _, c := range n.Status.Conditions {
@@ -77,7 +77,7 @@ func unheard(n *corev1.Node, then time.Time) bool {
 	return false
 }
 
-// silent says whether a member has no vote.
+// silent reports whether a member has no vote.
 func (h *holder) silent(name string) bool {
 	return slices.ContainsFunc(h.members, func(m member) bool { return m.Name == name && m.Silent })
 }

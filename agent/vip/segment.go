@@ -14,7 +14,7 @@ const (
 	segmentFailsFor = time.Second
 )
 
-// watchSegment looks whether this machine could answer for the address, whoever has it, until ctx is done.
+// watchSegment looks whether this machine could answer for the address, whichever machine has it, until ctx is done.
 func (h *holder) watchSegment(ctx context.Context) {
 	for ; ctx.Err() == nil; sleep(ctx, segmentInterval) {
 		h.looked(h.answerable(h.address))
@@ -22,7 +22,7 @@ func (h *holder) watchSegment(ctx context.Context) {
 }
 
 // looked takes in what a look has found. One that cannot answer drains: the control planes hear each other by another
-// interface, may be, so that nobody else knows. It begins as one that cannot.
+// interface, may be, so that no other knows. It begins as one that cannot.
 func (h *holder) looked(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -39,7 +39,7 @@ func (h *holder) looked(err error) {
 	case h.now().Sub(h.failing) < segmentFailsFor || h.cut != nil && h.cut.Error() == err.Error():
 		return
 	default:
-		klog.ErrorS(err, "This machine cannot answer for the address; another one is to take it", "interface", h.ifi)
+		klog.ErrorS(err, "This machine cannot answer for the address, and releases it", "interface", h.ifi)
 	}
 	h.cut = err
 	h.set(h.view())

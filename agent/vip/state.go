@@ -43,9 +43,9 @@ func (h *holder) report() v1alpha1.VIPReport {
 	return r
 }
 
-// unheardOf says how many votes are silent.
+// unheardOf says how many votes are missing.
 func unheardOf(r v1alpha1.VIPReport) string {
-	return fmt.Sprintf("%d of %d votes are silent: %s", len(r.Unheard), len(r.Votes), strings.Join(r.Unheard, ", "))
+	return fmt.Sprintf("%d of %d votes are missing: %s", len(r.Unheard), len(r.Votes), strings.Join(r.Unheard, ", "))
 }
 
 // report is what this machine knows of the address. Routers decide which of the machines gets a connection.
@@ -57,7 +57,7 @@ func (h *bgpHolder) report(ctx context.Context) v1alpha1.VIPReport {
 	return r
 }
 
-// watchVotes logs each second which votes are silent, when that is others than before, and has been twice in a row.
+// watchVotes logs each second which votes are missing, when that is others than before, and has been twice in a row.
 func watchVotes(ctx context.Context, report func() v1alpha1.VIPReport) {
 	var last, told []string
 	for ; ctx.Err() == nil; sleep(ctx, keepInterval) {
@@ -65,9 +65,9 @@ func watchVotes(ctx context.Context, report func() v1alpha1.VIPReport) {
 		if slices.Equal(last, r.Unheard) && !slices.Equal(told, last) {
 			told = last
 			if len(told) > 0 {
-				klog.InfoS("Votes on the control plane's address are silent", "silent", len(told), "votes", len(r.Votes), "nodes", told)
+				klog.InfoS("Votes on the control plane's address are missing", "silent", len(told), "votes", len(r.Votes), "nodes", told)
 			} else {
-				klog.InfoS("All votes on the control plane's address are heard", "votes", len(r.Votes))
+				klog.InfoS("All votes on the control plane's address are received", "votes", len(r.Votes))
 			}
 		}
 		last = r.Unheard
@@ -85,9 +85,9 @@ func registerMetrics(report func() v1alpha1.VIPReport) {
 		}
 		return 0
 	})
-	gauge("votes", "Control planes that decide who has the address; 0 with BGP.",
+	gauge("votes", "Control planes that vote on the owner of the address; 0 with BGP.",
 		func(r v1alpha1.VIPReport) int { return len(r.Votes) })
-	gauge("votes_silent", "Those of them that this machine does not hear.",
+	gauge("votes_silent", "Those of them from which this machine receives no heartbeats.",
 		func(r v1alpha1.VIPReport) int { return len(r.Unheard) })
 }
 

@@ -22,7 +22,7 @@ func (c *cp) state(t *testing.T) v1alpha1.VIPReport {
 	return r
 }
 
-// Each machine knows who has the address and why, and which votes are silent.
+// Each machine knows who has the address and why, and which votes are missing.
 func TestVIP_State(t *testing.T) {
 	machines, client := apart(t, 3)
 	owner := machines[client.wait(t, machines, 20*time.Second, "")]
@@ -49,14 +49,14 @@ func TestVIP_State(t *testing.T) {
 		return slices.Equal(r.Unheard, []string{next.name}) && r.Owner != "" && r.Owner != next.name
 	})
 	kill(owner.vip)
-	knows("two votes are silent", func(m *cp, r v1alpha1.VIPReport) bool {
-		return !r.Has && len(r.Unheard) == 2 && strings.HasPrefix(r.Message, "no majority: 2 of 3 votes are silent: ")
+	knows("two votes are missing", func(m *cp, r v1alpha1.VIPReport) bool {
+		return !r.Has && len(r.Unheard) == 2 && strings.HasPrefix(r.Message, "no majority: 2 of 3 votes are missing: ")
 	})
 	for _, m := range machines {
 		if m.vip.ProcessState == nil {
 			_, text := m.asks(t, "/metrics")
 			if !strings.Contains(text, "ccmadm_vip_votes_silent 2") || !strings.Contains(text, "ccmadm_vip_owned 0") {
-				t.Error("/metrics does not say that two votes are silent, and that it does not own the address")
+				t.Error("/metrics does not say that two votes are missing, and that it does not own the address")
 			}
 		}
 	}

@@ -57,7 +57,7 @@ type Options struct {
 	Interface string
 	// MembersFile has the control planes that are known. It is kept up to date.
 	MembersFile string
-	// SecretFile is one that control planes have and nobody else, for the key of heartbeats.
+	// SecretFile is one that control planes have and no other, for the key of heartbeats.
 	SecretFile string
 	// Kubeconfig is for this machine's API server, to list control planes.
 	Kubeconfig string
@@ -125,7 +125,7 @@ func heartbeatKey(path string) ([]byte, error) {
 		return nil, fmt.Errorf("read --secret-file: %w", err)
 	}
 	if len(secret) < sha256.Size {
-		return nil, fmt.Errorf("read --secret-file: %s has %d bytes, which is no secret", path, len(secret))
+		return nil, fmt.Errorf("read --secret-file: %s has only %d bytes", path, len(secret))
 	}
 	return hkdf.Key(sha256.New, secret, nil, "ccmadm.dev control plane address heartbeats", sha256.Size)
 }

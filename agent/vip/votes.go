@@ -27,7 +27,7 @@ func listPods(ctx context.Context, client kubernetes.Interface) ([]corev1.Pod, e
 		LabelSelector: v1alpha1.ComponentLabel + "=" + v1alpha1.VIPName,
 	})
 	if apierrors.IsForbidden(err) {
-		klog.V(1).ErrorS(err, "The pods of the other control planes may not be listed: only their kubelets decide about votes")
+		klog.V(1).ErrorS(err, "Not allowed to list the pods of the other control planes: votes depend on their kubelets only")
 		return nil, nil
 	}
 	if err != nil {
@@ -36,7 +36,7 @@ func listPods(ctx context.Context, client kubernetes.Interface) ([]corev1.Pod, e
 	return list.Items, nil
 }
 
-// podSilent says whether a Node has no vote because of its static pod, which does not run though the kubelet may do. Was
+// podSilent reports whether a Node has no vote because of its static pod, which does not run though the kubelet may do. Was
 // says that it had none before. Without a pod it stays as it was: a pod whose object somebody has deleted goes on running.
 func podSilent(pods []corev1.Pod, node string, was bool, now time.Time) bool {
 	found, silent := false, true
@@ -54,7 +54,7 @@ func podSilent(pods []corev1.Pod, node string, was bool, now time.Time) bool {
 	return found && silent || !found && was && pods != nil
 }
 
-// readySince says whether a pod is Ready, and since when it is, or is not.
+// readySince reports whether a pod is Ready, and since when it is, or is not.
 func readySince(p *corev1.Pod) (ready bool, since time.Time) {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodReady {

@@ -67,7 +67,7 @@ type CloudConfiguration struct {
 	// an address, a comma separated pair for dual-stack, or a CIDR that the address is in. Default: Auto.
 	// +pattern=^(Auto|Default|[0-9a-fA-F:.]+(,[0-9a-fA-F:.]+|/[0-9]+)?)$
 	NodeIP string `json:"nodeIP,omitempty"`
-	// Routes lets the provider program pod routes. false says so against what was recorded before. Default: false.
+	// Routes lets the provider program pod routes. false overrides a recorded true. Default: false.
 	Routes *bool `json:"routes,omitempty"`
 	// NodeAgent is the program on each node that announces addresses of load balancers and sets routes, where the
 	// provider has one.
@@ -103,7 +103,7 @@ type CloudConfigFile struct {
 	File string `json:"file,omitempty"`
 }
 
-// Credential is one more key of the provider's Secret. Either File or Env says where its value comes from.
+// Credential is one more key of the provider's Secret. Its value comes from either File or Env.
 //
 // +oneOf=file,env
 type Credential struct {
@@ -116,9 +116,9 @@ type Credential struct {
 	Env string `json:"env,omitempty"`
 }
 
-// AgentPolicy says whether a program of the provider runs on each node.
+// AgentPolicy configures a program of the provider that runs on each node.
 type AgentPolicy struct {
-	// Enabled runs it. false says so against what was recorded before. Default: where routes need it.
+	// Enabled runs it. false overrides a recorded true. Default: true if routes need it.
 	Enabled *bool `json:"enabled,omitempty"`
 	// Image replaces the profile's, tag included.
 	Image string `json:"image,omitempty"`
@@ -151,7 +151,7 @@ func DecodeCloudConfiguration(name string, line int, data []byte,
 	return c, nil
 }
 
-// WantsRoutes says whether the provider is to program pod routes.
+// WantsRoutes returns whether the provider is to program pod routes.
 func (c *CloudConfiguration) WantsRoutes() bool { return ptr.Deref(c.Routes, false) }
 
 // Encode returns the document as YAML.

@@ -16,10 +16,10 @@ import (
 
 // ControlPlaneVIP is the control plane's own address. It becomes kubeadm's controlPlaneEndpoint.
 type ControlPlaneVIP struct {
-	// Address is nobody's: one of the network that the control planes are in or, with bgp, of none.
+	// Address is a free address: one of the control planes' network or, with bgp, of none.
 	// +pattern=^[0-9a-fA-F:.]+$
 	Address string `json:"address,omitempty"`
-	// Interface is where it is answered for. Default: the one with a subnet that holds the address.
+	// Interface on which the address is announced. Default: the one with a subnet that contains the address.
 	// +pattern=^[^/ ]{1,15}$
 	Interface string `json:"interface,omitempty"`
 	// BGP announces the address to routers, from every control plane whose API server answers. Default: one of them
@@ -27,7 +27,7 @@ type ControlPlaneVIP struct {
 	BGP *ControlPlaneVIPBGP `json:"bgp,omitempty"`
 }
 
-// ControlPlaneVIPBGP says to whom the control planes announce their address.
+// ControlPlaneVIPBGP lists the routers to which the control planes announce their address.
 type ControlPlaneVIPBGP struct {
 	// LocalASN is the control planes' autonomous system.
 	LocalASN int64 `json:"localASN"`
@@ -44,16 +44,16 @@ type ControlPlaneVIPPeer struct {
 	Port int32 `json:"port,omitempty"`
 	// ASN is the router's autonomous system.
 	ASN int64 `json:"asn"`
-	// HoldTime until a silent router or control plane counts as gone, from 3s to 65535s. Default: 9s.
+	// HoldTime after which a router or control plane that sends nothing counts as failed, from 3s to 65535s. Default: 9s.
 	HoldTime metav1.Duration `json:"holdTime,omitzero"`
 	// MultiHop is the number of hops to a router that is not in a subnet of the control plane. Default: 1, which is in it.
 	MultiHop int32 `json:"multiHop,omitempty"`
-	// BFD finds a dead control plane in a fraction of the hold time.
+	// BFD detects a failed control plane in a fraction of the hold time.
 	BFD v1alpha1.PeerBFD `json:"bfd,omitzero"`
 }
 
-// PeerSpecs are the routers as BGPPeers. There is no graceful restart: while the pod is away nobody asks the API
-// server, and a path that nobody takes back would lead to one that is dead.
+// PeerSpecs returns the routers as BGPPeers. There is no graceful restart: without the pod the API server has no health
+// check, and a path that is not withdrawn would lead to an API server that has failed.
 func (b *ControlPlaneVIPBGP) PeerSpecs() []v1alpha1.BGPPeerSpec {
 	var specs []v1alpha1.BGPPeerSpec
 	for _, p := range b.Peers {
@@ -77,7 +77,7 @@ func (v *ControlPlaneVIP) validate(path *field.Path) field.ErrorList {
 		return errs
 	}
 	if v.Interface != "" {
-		why := "with bgp nobody answers for the address on an interface"
+		why := "with bgp the address is not announced on an interface"
 		errs = append(errs, field.Forbidden(path.Child("interface"), why))
 	}
 	for i, p := range v.BGP.Peers {
@@ -93,7 +93,7 @@ func (v *ControlPlaneVIP) validate(path *field.Path) field.ErrorList {
 func (b *ControlPlaneVIPBGP) validate(path *field.Path) field.ErrorList {
 	errs := within(path.Child("localASN"), b.LocalASN, 1, math.MaxUint32)
 	if len(b.Peers) == 0 {
-		errs = append(errs, field.Required(path.Child("peers"), "nobody else would learn of the address"))
+		errs = append(errs, field.Required(path.Child("peers"), "no router would learn the address"))
 	}
 	known := map[netip.Addr]bool{}
 	for i, p := range b.Peers {

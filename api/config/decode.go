@@ -137,7 +137,7 @@ func (t Text) explain(kind string, text []byte, into schema.ObjectKind,
 	return t.problems(kind, found.problems...)
 }
 
-// validate compares apiVersion and kind. If neither is right this is somebody else's document, and the rest is noise.
+// validate compares apiVersion and kind. If neither is right the document is of another program, and further errors mislead.
 func (t Text) validate(kind string, into schema.ObjectKind, validate func() field.ErrorList) field.ErrorList {
 	var errs field.ErrorList
 	version, is := into.GroupVersionKind().ToAPIVersionAndKind()

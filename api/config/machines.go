@@ -20,11 +20,11 @@ type Inventory struct {
 	metav1.TypeMeta `json:",inline"`
 	// Metadata names the site and orders the documents.
 	Metadata InventoryMetadata `json:"metadata"`
-	// Defaults are for machines that do not say.
+	// Defaults apply to machines that do not set these fields.
 	Defaults Place `json:"defaults,omitzero"`
-	// Policy says what happens to Nodes without a machine, and when one may go.
+	// Policy for Nodes without a machine, and for the deletion of Nodes.
 	Policy InventoryPolicy `json:"policy,omitzero"`
-	// Machines are those of the site. The order means nothing.
+	// Machines of the site. The order has no meaning.
 	Machines []Machine `json:"machines"`
 }
 
@@ -32,7 +32,7 @@ type Inventory struct {
 type InventoryMetadata struct {
 	// Site is the first part of every provider ID. Provider IDs are immutable.
 	Site string `json:"site"`
-	// Serial must not go backwards; 0 throughout means that nobody counts.
+	// Serial must never decrease; always 0 disables this check.
 	Serial int64 `json:"serial,omitempty"`
 }
 
@@ -46,16 +46,16 @@ type Place struct {
 	InstanceType string `json:"instanceType,omitempty"`
 }
 
-// UnknownNodes says what happens to a Node that is none of the machines.
+// UnknownNodes is the policy for a Node that matches none of the machines.
 type UnknownNodes string
 
-// AdoptUnknown initializes such a Node from what it shows itself. HoldUnknown leaves it tainted.
+// AdoptUnknown initializes such a Node from its own properties. HoldUnknown leaves it tainted.
 const (
 	AdoptUnknown UnknownNodes = "adopt"
 	HoldUnknown  UnknownNodes = "hold"
 )
 
-// Deletion says how an inventory tells that a machine is gone.
+// Deletion is how an inventory marks a machine as gone.
 type Deletion string
 
 // DeletionNever deletes nothing. DeletionTombstone deletes Nodes of machines that are listed as decommissioned.
@@ -114,22 +114,22 @@ type Machine struct {
 	ID string `json:"id"`
 	// State is active, maintenance or decommissioned. Default: active.
 	State MachineState `json:"state,omitempty"`
-	// Force lets a decommissioned control-plane machine lose its Node.
+	// Force allows deleting the Node of a decommissioned control-plane machine.
 	Force bool `json:"force,omitempty"`
-	// Match says how to recognize the machine.
+	// Match identifies the machine.
 	Match MachineMatch `json:"match,omitzero"`
-	// Hostname is its Node's name, and recognizes it as well.
+	// Hostname is the name of its Node, and also identifies the machine.
 	Hostname string `json:"hostname,omitempty"`
-	// Addresses become those of the Node, before those that the kubelet says.
+	// Addresses of the Node, which take precedence over those that the kubelet reports.
 	Addresses []corev1.NodeAddress `json:"addresses,omitempty"`
 
 	Place `json:",inline"`
 	// Rack becomes the label ccmadm.dev/rack.
 	Rack string `json:"rack,omitempty"`
-	// Labels of the Node follow. A label that somebody else set stays theirs.
+	// Labels are copied to the Node and kept in sync. A label that another client has set is left alone.
 	Labels map[string]string `json:"labels,omitempty"`
-	// Taints of the Node follow, but for new ones with the effect NoExecute, which evicts pods: those come only when the
-	// Node is initialized. One that is taken away by hand comes back.
+	// Taints are copied to the Node and kept in sync, except new ones with the effect NoExecute, which evicts pods: those are
+	// added only when the Node is initialized. One that is removed by hand is added again.
 	Taints []corev1.Taint `json:"taints,omitempty"`
 	// Power is what is known about it.
 	Power Power `json:"power,omitzero"`

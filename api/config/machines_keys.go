@@ -56,7 +56,7 @@ func (m *Machine) names() []string {
 	return all
 }
 
-// Named says whether a Node of that name is listed as the machine. Without a name
+// Named reports whether a Node of that name is listed as the machine. Without a name
 // in the inventory, it is none's.
 func (m *Machine) Named(node string) bool { return slices.Contains(m.names(), strings.ToLower(node)) }
 

@@ -171,7 +171,7 @@ func validateLabels(path *field.Path, labels map[string]string) field.ErrorList 
 	return errs
 }
 
-// MayBeMachineLabel says whether an inventory may have a label of that key.
+// MayBeMachineLabel reports whether an inventory may have a label of that key.
 func MayBeMachineLabel(key string) bool {
 	return len(validation.IsQualifiedName(key)) == 0 && reservedFor(key) == ""
 }

@@ -82,15 +82,15 @@ func (l LoadBalancers) Networks() []netip.Prefix {
 	return list
 }
 
-// Withdraws says whether the endpoints of machines that are gone are taken out of Services.
+// Withdraws returns whether the endpoints of failed machines are taken out of Services.
 func (l LoadBalancers) Withdraws() bool {
 	return l.On() && (l.WithdrawEndpoints == nil || *l.WithdrawEndpoints)
 }
 
-// On says whether Services are served.
+// On returns whether Services are served.
 func (l LoadBalancers) On() bool { return l.Enabled == nil || *l.Enabled }
 
-// InventorySource says where the machines are listed. One of file,
+// InventorySource is the place where the machines are listed. One of file,
 // configMap and url is required.
 //
 // +oneOf=file,configMap,url

@@ -10,22 +10,22 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// ServingCertificates says whether the serving certificates are approved that kubelets with serverTLSBootstrap ask for.
+// ServingCertificates configures the approval of serving certificates that kubelets with serverTLSBootstrap request.
 type ServingCertificates struct {
-	// Enabled has them approved, where requester, names and addresses are those of the Node. false says so against what
-	// was recorded before. Default: false.
+	// Enabled approves them if requester, names and addresses are those of the Node. false overrides a recorded true.
+	// Default: false.
 	Enabled *bool `json:"enabled,omitempty"`
-	// AddressRanges are CIDRs in which an address is believed that nothing proves to be its Node's: of a machine whose
-	// addresses no inventory lists, and with any provider but onprem. An empty list says so against what was recorded before.
+	// AddressRanges are CIDRs in which an unproven address of a Node is accepted: of a machine whose addresses no
+	// inventory lists, and with any provider but onprem. An empty list overrides a recorded one.
 	// +pattern=^[0-9a-fA-F:.]+/[0-9]+$
 	AddressRanges []string `json:"addressRanges,omitempty"`
-	// Names are DNS names with a dot that a Node may have though nothing proves them: a name, or *.DOMAIN for all names below a
-	// domain, whose first label is that of the Node's name. Names without a dot need no entry. An empty list says so against what was recorded before.
+	// Names are DNS names with a dot that a Node may have although they are unproven: a name, or *.DOMAIN for all names below a
+	// domain, whose first label is that of the Node's name. Names without a dot need no entry. An empty list overrides a recorded one.
 	// +pattern=^([*][.])?[a-z0-9]([-a-z0-9.]*[a-z0-9])?$
 	Names []string `json:"names,omitempty"`
 }
 
-// WantsServingCertificates says whether they are to be approved.
+// WantsServingCertificates reports whether they are to be approved.
 func (c *CloudConfiguration) WantsServingCertificates() bool {
 	return c.ServingCertificates.Enabled != nil && *c.ServingCertificates.Enabled
 }

@@ -57,7 +57,7 @@ func isPlaceholder(serial string) bool {
 	return strings.Trim(plain, plain[:min(1, len(plain))]) == "" // one letter over and over, or nothing
 }
 
-// isOneMachines says whether a MAC address can be that of one network card.
+// isOneMachines reports whether a MAC address can be that of one network card.
 func isOneMachines(mac net.HardwareAddr) bool {
 	group := mac[0]&1 == 1 // broadcast, too
 	return !group && strings.Trim(mac.String(), "0:") != ""

@@ -25,102 +25,99 @@ const (
 func pending() []Kind {
 	return []Kind{
 		{
-			ID: PoolExhausted, Reason: "PoolExhausted", Title: "No pool has an address left", Severity: SeverityError,
-			Why: "Every address of the pools that serve the Service is another's, or is kept for the Service that had it.",
+			ID: PoolExhausted, Reason: "PoolExhausted", Title: "AddressPools have no free address", Severity: SeverityError,
+			Why: "Every address of the pools that serve the Service is in use, or is reserved for the Service that had it.",
 			Do:  "add a range to an AddressPool; `ccmadm lb pools` shows how full they are",
 		},
 		{
-			ID: AddressInUse, Reason: "AddressInUse", Title: "The address that is asked for is another Service's",
-			Severity: SeverityError,
-			Why:      "An address has one owner, or several that share it under one key.",
-			Do:       "ask for another one, or give both Services of one namespace the same ccmadm.dev/share-key",
+			ID: AddressInUse, Reason: "AddressInUse", Title: "Requested address is in use by another Service", Severity: SeverityError,
+			Why: "An address has one owner, or several that share it under one key.",
+			Do:  "request another address, or give both Services of one namespace the same ccmadm.dev/share-key",
 		},
 		{
-			ID: AddressOutsidePools, Reason: "AddressOutsidePools", Title: "The address that is asked for is in no pool",
-			Severity: SeverityError,
-			Why:      "Only addresses of an AddressPool that serves the Service are given.",
-			Do:       "add it to a pool, or ask for one of a pool",
+			ID: AddressOutsidePools, Reason: "AddressOutsidePools", Severity: SeverityError,
+			Title: "Requested address is in no AddressPool",
+			Why:   "Only addresses of an AddressPool that serves the Service are assigned.",
+			Do:    "add the address to a pool, or request an address of a pool",
 		},
 		{
-			ID: NoSuchFamily, Reason: "NoSuchFamily", Title: "No pool has addresses of the family", Severity: SeverityError,
-			Why: "The Service wants IPv4 or IPv6, and the pools that serve it have the other only.",
+			ID: NoSuchFamily, Reason: "NoSuchFamily", Title: "AddressPools have no address of the IP family", Severity: SeverityError,
+			Why: "The Service requires IPv4 or IPv6, and the pools that serve it have only the other family.",
 			Do:  "add a range of the family, or change ipFamilies of the Service",
 		},
 		{
-			ID: SharingConflict, Reason: "SharingConflict", Title: "The Services cannot share the address",
-			Severity: SeverityError,
-			Why: "Sharers need one namespace, one key and ports of their own; with externalTrafficPolicy Local also the same " +
-				"pods.",
-			Do: "correct what the message names, or give one of them an address of its own",
+			ID: SharingConflict, Reason: "SharingConflict", Title: "Services cannot share the address", Severity: SeverityError,
+			Why: "Services that share an address need one namespace, one key and different ports, and with externalTrafficPolicy " +
+				"Local also the same pods.",
+			Do: "correct the difference that the message names, or give one Service an address of its own",
 		},
 		{
-			ID: PortReserved, Reason: "PortReserved", Title: "The port belongs to the Nodes", Severity: SeverityError,
-			Why: "At level NodeIP the Service has the Nodes' own addresses: kube-proxy would take the port from SSH, the " +
-				"kubelet, the API server or another Service.",
-			Do: "use another port, make an AddressPool, or say ccmadm.dev/node-ports: any on the Service, which takes label " +
+			ID: PortReserved, Reason: "PortReserved", Title: "Port is reserved on the Nodes", Severity: SeverityError,
+			Why: "At level NodeIP the Service has the Nodes' own addresses, so kube-proxy would take the port from SSH, the kubelet, " +
+				"the API server or another Service.",
+			Do: "use another port, create an AddressPool, or set ccmadm.dev/node-ports: any on the Service, which requires label " +
 				"ccmadm.dev/reserved-ports=allow on its Namespace",
 		},
 		{
-			ID: PoolNotFound, Reason: "PoolNotFound", Title: "The AddressPool that is asked for is not there",
-			Severity: SeverityError,
-			Why:      "The annotation ccmadm.dev/address-pool names it.",
-			Do:       "correct the annotation, or make the pool",
+			ID: PoolNotFound, Reason: "PoolNotFound", Title: "Requested AddressPool does not exist", Severity: SeverityError,
+			Why: "The Service names the pool in its annotation ccmadm.dev/address-pool.",
+			Do:  "correct the annotation, or create the pool",
 		},
 		{
 			ID: NoPoolServes, Reason: "NoPoolServes", Title: "No AddressPool serves the Service", Severity: SeverityError,
-			Why: "Pools are limited to other namespaces or labels, are disabled, or give nothing unasked.",
+			Why: "Every pool is disabled, has autoAssign: false, or its selectors do not match this Service.",
 			Do:  "change serve or autoAssign of a pool, or name one in ccmadm.dev/address-pool",
 		},
 		{
-			ID: ProxyBinds, Reason: "ProxyBinds", Title: "kube-proxy would bind the Nodes' addresses on every Node",
-			Severity: SeverityError,
-			Why: "In mode ipvs it does with what is published: each Node would take the others' addresses for its own, and " +
-				"the kubelets, the API servers and etcd would not reach each other.",
-			Do: "make an AddressPool, with strictARP: true for kube-proxy; or set its mode to nftables, restart it on every " +
-				"Node, and then the cloud-controller-manager; if its ConfigMap cannot be read, ccmadm apply",
+			ID: ProxyBinds, Reason: "ProxyBinds", Severity: SeverityError,
+			Title: "kube-proxy would bind the Nodes' addresses on every Node",
+			Why: "In ipvs mode kube-proxy binds load balancer addresses on every Node, so each Node would treat the others' addresses " +
+				"as local, and kubelets, API servers and etcd could not reach each other.",
+			Do: "create an AddressPool, with strictARP: true for kube-proxy; or set its mode to nftables, restart it on every Node, " +
+				"and then restart the cloud-controller-manager; if its ConfigMap cannot be read, run ccmadm apply",
 		},
 	}
 }
 
-// silent is about addresses that nobody answers for, or somebody else.
+// silent is about addresses that nothing answers for, or another program.
 func silent() []Kind {
 	return []Kind{
 		{
-			ID: NoEligibleNode, Reason: "NoEligibleNode", Title: "No Node may have the address", Severity: SeverityError,
-			Why: "Every Node is ruled out: by its labels, by the pool, by draining, or for want of an endpoint.",
-			Do:  "`ccmadm lb why SERVICE` says for each Node what rules it out",
+			ID: NoEligibleNode, Reason: "NoEligibleNode", Title: "No Node is eligible for the address", Severity: SeverityError,
+			Why: "Every Node is excluded: by its labels, by the pool, by draining, or because it has no endpoint.",
+			Do:  "`ccmadm lb why SERVICE` shows the reason for each Node",
 		},
 		{
-			ID: NoReadyEndpoint, Reason: "NoReadyEndpoint", Title: "The Service has no ready endpoint", Severity: SeverityWarning,
-			Why: "With externalTrafficPolicy Local only Nodes with an endpoint answer for the address. It stays the Service's.",
-			Do:  "`kubectl get endpointslices -l kubernetes.io/service-name=NAME` and its pods say why none is ready",
+			ID: NoReadyEndpoint, Reason: "NoReadyEndpoint", Title: "Service has no ready endpoint", Severity: SeverityWarning,
+			Why: "With externalTrafficPolicy Local only Nodes with an endpoint answer for the address, which stays the Service's.",
+			Do:  "`kubectl get endpointslices -l kubernetes.io/service-name=NAME` and the Service's pods show why none is ready",
 		},
 		{
-			ID: NotAnnounced, Reason: "NotAnnounced", Title: "Nobody announces the address", Severity: SeverityError,
-			Why: "The address is given, and no agent says that it answers for it.",
-			Do:  "`ccmadm apply -f FILE` with nodeAgent: {enabled: true} installs the agent; `kubectl -n kube-system get pods -l app.kubernetes.io/name=ccmadm-node-agent` shows it",
+			ID: NotAnnounced, Reason: "NotAnnounced", Title: "Address is not announced", Severity: SeverityError,
+			Why: "The address is assigned, and no agent reports that it answers for it.",
+			Do: "`ccmadm apply -f FILE` with nodeAgent: {enabled: true} installs the agent; `kubectl -n kube-system get pods -l " +
+				"app.kubernetes.io/name=ccmadm-node-agent` shows it",
 		},
 		{
-			ID: AddressConflict, Reason: "AddressConflict", Title: "Somebody else answers for the address",
-			Severity: SeverityError,
-			Why:      "A machine that is no agent has it: packets go to the one or to the other.",
-			Do:       "take the address from that machine, or exclude it from the pool; `ccmadm lb probe ADDRESS` shows who answers",
+			ID: AddressConflict, Reason: "AddressConflict", Title: "Another machine answers for the address", Severity: SeverityError,
+			Why: "A machine without an agent of this cluster has the address, so packets reach the one or the other.",
+			Do:  "remove the address from that machine, or exclude it from the pool; `ccmadm lb probe ADDRESS` shows which machines answer",
 		},
 		{
-			ID: AgentSilent, Reason: "AgentSilent", Title: "An agent has not reported for a minute", Severity: SeverityWarning,
-			Why: "It writes every 20 seconds. What it last announced may be another's by now. For five minutes it still has a " +
-				"vote on who owns an address of level L2: where half of the votes are silent, nobody does.",
-			Do: "look at its pod and its Node; `kubectl delete nodeagent NODE` if no agent is to run there",
+			ID: AgentSilent, Reason: "AgentSilent", Title: "Agent has not reported for a minute", Severity: SeverityWarning,
+			Why: "An agent reports every 20 seconds; its addresses may have moved to other Nodes, and for five minutes it still has a " +
+				"vote at level L2, where no Node owns an address while half of the votes are missing.",
+			Do: "check its pod and its Node; run `kubectl delete nodeagent NODE` if no agent is to run there",
 		},
 		{
-			ID: PoolNotReady, Reason: "PoolNotReady", Title: "An AddressPool gives nothing", Severity: SeverityError,
-			Why: "It overlaps another one, or holds addresses of Nodes, Services or pods.",
-			Do:  "correct its ranges as its condition Ready says",
+			ID: PoolNotReady, Reason: "PoolNotReady", Title: "AddressPool is not Ready", Severity: SeverityError,
+			Why: "It overlaps another pool, or contains addresses of Nodes, Services or pods.",
+			Do:  "correct its ranges; its condition Ready names the conflict",
 		},
 		{
-			ID: PeerDown, Reason: "PeerDown", Title: "A Node has no session with a BGP peer", Severity: SeverityWarning,
-			Why: "The router does not learn from it where addresses are.",
-			Do:  "compare address, ASN and password with the router's; the message of the session says what it heard",
+			ID: PeerDown, Reason: "PeerDown", Title: "BGP session with a peer is down", Severity: SeverityWarning,
+			Why: "The router does not learn addresses from this Node.",
+			Do:  "compare address, ASN and password with the router's; the message of the session has the peer's error",
 		},
 	}
 }
@@ -136,25 +133,24 @@ const (
 func podRoutes() []Kind {
 	return []Kind{
 		{
-			ID: RouteMissing, Reason: "RouteMissing", Title: "A Node has no route to the pods of another",
-			Severity: SeverityError,
-			Why:      "Its pods do not reach those.",
-			Do:       "look at the log of its node agent",
+			ID: RouteMissing, Reason: "RouteMissing", Title: "Route to the pods of another Node is missing", Severity: SeverityError,
+			Why: "Pods of this Node do not reach the pods of the other one.",
+			Do:  "check the log of the Node's agent",
 		},
 		{
-			ID: RouteForeign, Reason: "Foreign", Title: "Somebody else has set a route to the pods", Severity: SeverityError,
-			Why: "A route that is not of protocol 158 is another program's, mostly a CNI plugin's, and is never overwritten.",
-			Do:  "let one of them set routes: remove that program, or switch routes off",
+			ID: RouteForeign, Reason: "Foreign", Title: "Route to the pods was set by another program", Severity: SeverityError,
+			Why: "A route whose protocol is not 158 belongs to another program, usually a CNI plugin, and is never overwritten.",
+			Do:  "let one program set routes: remove the other one, or switch routes off",
 		},
 		{
-			ID: RouteUnreachable, Reason: "Unreachable", Title: "The Node is in no subnet of this one", Severity: SeverityError,
-			Why: "A route needs a next hop on a network that both are in.",
+			ID: RouteUnreachable, Reason: "Unreachable", Title: "Node shares no subnet with this Node", Severity: SeverityError,
+			Why: "A route needs a next hop in a network that both Nodes are in.",
 			Do:  "announce pod networks by BGP, or use a CNI plugin with an overlay",
 		},
 		{
-			ID: RouteRejected, Reason: "Rejected", Title: "The kernel refuses the route", Severity: SeverityError,
-			Why: "The message is the kernel's.",
-			Do:  "look at the addresses and interfaces of the Node",
+			ID: RouteRejected, Reason: "Rejected", Title: "Kernel refuses the route", Severity: SeverityError,
+			Why: "The message is the kernel's error.",
+			Do:  "check the addresses and interfaces of the Node",
 		},
 	}
 }

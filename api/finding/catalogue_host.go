@@ -23,37 +23,43 @@ const (
 func hostKubelet() []Kind {
 	return []Kind{
 		{
-			ID: KubeletFlagTwice, Reason: "KubeletFlagTwice", Title: "A flag of the kubelet is set twice", Severity: SeverityWarning,
-			Why: "The last one wins: /etc/default/kubelet or /etc/sysconfig/kubelet over what kubeadm wrote, and that over the unit's files.",
-			Do:  "remove all but one, then restart the kubelet",
+			ID: KubeletFlagTwice, Reason: "KubeletFlagTwice", Title: "Kubelet flag is set twice", Severity: SeverityWarning,
+			Why: "The last value wins: /etc/default/kubelet or /etc/sysconfig/kubelet overrides kubeadm's file, which overrides the " +
+				"unit's files.",
+			Do: "remove all but one, then restart the kubelet",
 			Links: []string{
 				"https://kubernetes.io/docs/setup/production-environment/tools/kubeadm/kubelet-integration/",
 			},
 		},
 		{
-			ID: NodeIPNotLocal, Reason: "NodeIPNotLocal", Title: "The kubelet's address is not this machine's", Severity: SeverityError,
-			Why: "The kubelet cannot write the Node's status with an address that no interface has, and says so in its log only.",
-			Do:  "give --node-ip an address of this machine, then restart the kubelet",
+			ID: NodeIPNotLocal, Reason: "NodeIPNotLocal", Severity: SeverityError,
+			Title: "Kubelet's --node-ip is not an address of this machine",
+			Why:   "The kubelet cannot write the Node's status with an address that no interface has, and reports that in its log only.",
+			Do:    "set --node-ip to an address of this machine, then restart the kubelet",
 		},
 		{
-			ID: KubeletNotRun, Safe: true, Reason: "KubeletNotRun", Title: "The kubelet does not run on this machine", Severity: SeverityError,
-			Why: "systemd has stopped it, or starts it again and again.",
-			Do:  "correct what its log says",
+			ID: KubeletNotRun, Safe: true, Reason: "KubeletNotRun", Title: "Kubelet is not running", Severity: SeverityError,
+			Why: "systemd has stopped the kubelet, or restarts it again and again.",
+			Do:  "correct the cause that its log shows",
 		},
 		{
-			ID: KubeletStale, Safe: true, Reason: "KubeletStale", Title: "The kubelet does not run with what its files say", Severity: SeverityWarning,
-			Why: "A file was changed and the kubelet not restarted, or the unit does not read that file.",
-			Do:  "systemctl daemon-reload && systemctl restart kubelet; pods run on",
+			ID: KubeletStale, Safe: true, Reason: "KubeletStale", Severity: SeverityWarning,
+			Title: "Kubelet runs with other settings than its files have",
+			Why:   "A file was changed and the kubelet was not restarted, or the unit does not read that file.",
+			Do:    "systemctl daemon-reload && systemctl restart kubelet; pods keep running",
 		},
 		{
-			ID: KubeletNotEnabled, Safe: true, Reason: "KubeletNotEnabled", Title: "The kubelet is not started at the next boot", Severity: SeverityWarning,
-			Why: "Its unit is not enabled.",
-			Do:  "systemctl enable kubelet",
+			ID: KubeletNotEnabled, Safe: true, Reason: "KubeletNotEnabled", Severity: SeverityWarning,
+			Title: "Kubelet is not enabled at boot",
+			Why:   "Its systemd unit is not enabled.",
+			Do:    "systemctl enable kubelet",
 		},
 		{
-			ID: CgroupDrivers, Reason: "CgroupDrivers", Title: "Kubelet and container runtime use different cgroup drivers", Severity: SeverityError,
-			Why: "Each keeps a tree of its own, and under load the machine becomes unstable.",
-			Do:  "set SystemdCgroup = true in containerd's configuration, or the kubelet's cgroupDriver to what the runtime has; restart both",
+			ID: CgroupDrivers, Reason: "CgroupDrivers", Severity: SeverityError,
+			Title: "Kubelet and container runtime use different cgroup drivers",
+			Why:   "Each manages a cgroup tree of its own, and under load the machine becomes unstable.",
+			Do: "set SystemdCgroup = true in containerd's configuration, or the kubelet's cgroupDriver to what the runtime has; " +
+				"restart both",
 			Links: []string{
 				"https://kubernetes.io/docs/tasks/administer-cluster/kubeadm/configure-cgroup-driver/",
 			},
@@ -65,56 +71,60 @@ func hostKubelet() []Kind {
 func hostMachine() []Kind {
 	return []Kind{
 		{
-			ID: ManifestBroken, Reason: "ManifestBroken", Title: "A static pod's manifest cannot be used", Severity: SeverityError,
-			Why: "The kubelet says so in its log only. It reads every file of the directory whose name does not begin with a dot, backups too.",
-			Do:  "correct the file, or move it out of the directory",
+			ID: ManifestBroken, Reason: "ManifestBroken", Title: "Static pod manifest is invalid", Severity: SeverityError,
+			Why: "The kubelet reports this in its log only, and it reads every file of the directory whose name does not begin with a " +
+				"dot, backups too.",
+			Do: "correct the file, or move it out of the directory",
 		},
 		{
-			ID: CertificateEnded, Reason: "CertificateEnded", Title: "A certificate on this machine is not valid", Severity: SeverityError,
-			Why: "It has ended, or its time has not come by this machine's clock: whoever shows it is refused.",
-			Do:  "renew it; the kubelet's own with kubeadm's guide on client certificate rotation",
+			ID: CertificateEnded, Reason: "CertificateEnded", Title: "Certificate on this machine is not valid", Severity: SeverityError,
+			Why: "It has expired, or is not valid yet by this machine's clock, and connections that use it are refused.",
+			Do:  "renew it; for the kubelet's own certificate follow kubeadm's guide on client certificate rotation",
 			Links: []string{
 				"https://kubernetes.io/docs/tasks/administer-cluster/kubeadm/kubeadm-certs/",
 			},
 		},
 		{
-			ID: CertificateEnds, Reason: "CertificateEnds", Title: "A certificate on this machine is near its end", Severity: SeverityWarning,
-			Why: "After its end whoever shows it is refused.",
-			Do:  "renew it in time",
+			ID: CertificateEnds, Reason: "CertificateEnds", Title: "Certificate on this machine expires soon", Severity: SeverityWarning,
+			Why: "After it expires, connections that use it are refused.",
+			Do:  "renew it before it expires",
 		},
 		{
-			ID: ClockOff, Reason: "ClockOff", Title: "This machine's clock differs from the API server's", Severity: SeverityWarning,
-			Why: "Certificates and tokens seem to have ended or not begun, and times in Leases and Events mislead. Five minutes are an error.",
-			Do:  "let chrony or systemd-timesyncd set the clock",
+			ID: ClockOff, Reason: "ClockOff", Title: "Clock of this machine differs from the API server's", Severity: SeverityWarning,
+			Why: "Certificates and tokens appear expired or not yet valid, and times in Leases and Events mislead; from five minutes " +
+				"on it is an error.",
+			Do: "let chrony or systemd-timesyncd set the clock",
 		},
 		{
-			ID: NoResolver, Reason: "NoResolver", Title: "The resolver that pods get does not resolve", Severity: SeverityError,
-			Why: "Pods get the kubelet's resolvConf. An address of loopback in it is the pod's own: CoreDNS asks itself, and ends with \"Loop ... " +
-				"detected\".",
-			Do:    "name /run/systemd/resolve/resolv.conf, or a file with reachable name servers, as resolvConf in the kubelet's configuration",
+			ID: NoResolver, Reason: "NoResolver", Title: "Resolver configuration for pods does not work", Severity: SeverityError,
+			Why: "Pods get the kubelet's resolvConf, and a loopback address in it is the pod's own: CoreDNS queries itself, and exits " +
+				"with \"Loop ... detected\".",
+			Do: "set resolvConf in the kubelet's configuration to /run/systemd/resolve/resolv.conf, or to a file with reachable name " +
+				"servers",
 			Links: []string{"https://coredns.io/plugins/loop/#troubleshooting"},
 		},
 		{
-			ID: RuntimeSilent, Reason: "RuntimeSilent", Title: "The container runtime does not answer", Severity: SeverityError,
-			Why: "The kubelet starts no container without it.",
-			Do:  "start it, and correct what its log says",
+			ID: RuntimeSilent, Reason: "RuntimeSilent", Title: "Container runtime does not respond", Severity: SeverityError,
+			Why: "Without the runtime the kubelet starts no container.",
+			Do:  "start the runtime, and correct the cause that its log shows",
 		},
 		{
-			ID: DiskFull, Reason: "DiskFull", Title: "The disk has no room", Severity: SeverityError,
-			Why: "The kubelet evicts pods and pulls no images; etcd and logs cannot be written.",
-			Do:  "remove what is not needed, or give it more room",
+			ID: DiskFull, Reason: "DiskFull", Title: "Disk has too little free space", Severity: SeverityError,
+			Why: "The kubelet evicts pods and pulls no images, and etcd and logs cannot be written.",
+			Do:  "delete files that are not needed, or enlarge the disk",
 		},
 		{
-			ID: ServiceUnanswered, Reason: "ServiceUnanswered", Title: "The API server does not answer at its Service's address on this machine",
-			Severity: SeverityError,
-			Why: "The API server answers at its own address: kube-proxy's rules on this machine are wrong, and pods here reach no Service. In nftables " +
-				"mode its maps were found empty after an upgrade had restarted it, and stayed so.",
-			Do: "restart kube-proxy's pod on this Node",
+			ID: ServiceUnanswered, Reason: "ServiceUnanswered", Severity: SeverityError,
+			Title: "API server does not answer at its Service address on this machine",
+			Why: "The API server answers at its own address, so kube-proxy's rules on this machine are wrong, and pods here reach no " +
+				"Service.",
+			Do: "restart kube-proxy's pod on this Node; in nftables mode its maps can stay empty after an upgrade has restarted it",
 		},
 		{
-			ID: PortTaken, Reason: "PortTaken", Title: "Another program has the port of a part of Kubernetes", Severity: SeverityError,
-			Why: "The part cannot listen there, and ends.",
-			Do:  "stop the other program, or give it another port",
+			ID: PortTaken, Reason: "PortTaken", Severity: SeverityError,
+			Title: "Port of a Kubernetes component is taken by another program",
+			Why:   "The component cannot listen on the port, and exits.",
+			Do:    "stop the other program, or give it another port",
 		},
 	}
 }

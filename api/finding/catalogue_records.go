@@ -9,16 +9,16 @@ const (
 func records() []Kind {
 	return []Kind{
 		{
-			ID: RecordUnreadable, Reason: "RecordUnreadable", Title: "The cluster's record cannot be read", Severity: SeverityWarning,
-			Why: "ConfigMap ccmadm-config says what ccmadm has set the cluster up with. A newer version has written it, or somebody " +
-				"has edited it: machines that join and commands that change the cluster go by it, and are refused.",
-			Do: "use the ccmadm that has written it, or correct what was edited",
+			ID: RecordUnreadable, Reason: "RecordUnreadable", Title: "Cluster record cannot be read", Severity: SeverityWarning,
+			Why: "ConfigMap ccmadm-config holds the cluster's settings, and it was written by a newer version or edited by hand, so " +
+				"machines that join and commands that change the cluster are refused.",
+			Do: "use the ccmadm version that wrote it, or correct the edit",
 		},
 		{
-			ID: JournalUnreadable, Reason: "JournalUnreadable", Title: "The journal was edited, or cannot be read", Severity: SeverityWarning,
-			Why: "ConfigMap ccmadm-journal says what commands have done. What it says after an edit may not be so: commands that " +
+			ID: JournalUnreadable, Reason: "JournalUnreadable", Title: "Journal was edited, or cannot be read", Severity: SeverityWarning,
+			Why: "ConfigMap ccmadm-journal records what commands have done, and after an edit it may be wrong, so commands that " +
 				"change the cluster are refused.",
-			Do: "look at it, and delete it: the next command begins a new one. Of a newer version's, use that version",
+			Do: "check it, and delete it: the next command starts a new one; if a newer version wrote it, use that version",
 		},
 	}
 }

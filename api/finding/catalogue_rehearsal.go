@@ -14,36 +14,36 @@ const (
 func rehearsal() []Kind {
 	return []Kind{
 		{
-			ID: WouldBeDeleted, Reason: "WouldBeDeleted", Title: "The Node would be deleted", Severity: SeverityError,
-			Why: "The cloud, asked with these credentials and this configuration, has no such machine. The lifecycle controller " +
-				"deletes the Node once its kubelet is silent.",
-			Do: "check region, project and credentials; if the machine is in another cloud, do not run this manager here",
+			ID: WouldBeDeleted, Reason: "WouldBeDeleted", Title: "Node would be deleted", Severity: SeverityError,
+			Why: "With these credentials and this configuration the cloud has no such machine, so the lifecycle controller deletes " +
+				"the Node once its kubelet stops posting status.",
+			Do: "check region, project and credentials; if the machine is in another cloud, do not run this cloud-controller-manager here",
 		},
 		{
-			ID: NotRecognized, Reason: "NotRecognized", Title: "The Node would not be initialized", Severity: SeverityError,
-			Why: "The node controller gets no answer about it from the provider, and would leave a new Node tainted.",
-			Do:  "do what the message says; most often it is the credentials, or the Node has not the name that the cloud has",
+			ID: NotRecognized, Reason: "NotRecognized", Title: "Node would not be initialized", Severity: SeverityError,
+			Why: "The provider returns no machine for the Node, so the node controller would leave a new Node tainted.",
+			Do: "correct the cause in the message: usually the credentials are wrong, or the Node's name differs from the machine's " +
+				"name in the cloud",
 		},
 		{
-			ID: SwitchedOff, Reason: "SwitchedOff", Title: "The cloud says that the machine is off", Severity: SeverityWarning,
-			Why: "The Node would get the taint of a machine that is switched off, while its kubelet is silent.",
+			ID: SwitchedOff, Reason: "SwitchedOff", Title: "Cloud reports that the machine is off", Severity: SeverityWarning,
+			Why: "While its kubelet posts no status, the Node would get the shutdown taint.",
 			Do:  "if the machine runs, check that the Node's provider ID is this machine's",
 		},
 		{
-			ID: CloudUnclear, Reason: "CloudUnclear", Title: "The cloud cannot be asked for the machine",
-			Severity: SeverityError,
-			Why:      "Every time the lifecycle controller asks whether the machine is there, the provider gives an error.",
-			Do:       "do what the message says; a permission of the cloud may be missing",
+			ID: CloudUnclear, Reason: "CloudUnclear", Title: "Cloud look-up of the machine fails", Severity: SeverityError,
+			Why: "The provider returns an error each time the lifecycle controller checks whether the machine exists.",
+			Do:  "correct the cause in the message; a permission of the cloud may be missing",
 		},
 		{
-			ID: NoRehearsal, Reason: "NoRehearsal", Title: "The manager did nothing with the Node", Severity: SeverityError,
-			Why: "Nothing is known of what it would do: it may not have upstream's controllers, or was too slow.",
-			Do:  "look at its log with --log; give it more time with --timeout",
+			ID: NoRehearsal, Reason: "NoRehearsal", Title: "cloud-controller-manager did nothing with the Node", Severity: SeverityError,
+			Why: "Its effect on the Node is unknown: it may not have upstream's controllers, or it was too slow.",
+			Do:  "read its log with --log, or give it more time with --timeout",
 		},
 		{
-			ID: RehearsalEnded, Reason: "RehearsalEnded", Title: "The manager cannot be rehearsed", Severity: SeverityError,
-			Why: "The program ended, or its controller does not start, before any Node had an answer.",
-			Do:  "do what its message says; --log shows all that it said",
+			ID: RehearsalEnded, Reason: "RehearsalEnded", Title: "cloud-controller-manager cannot be rehearsed", Severity: SeverityError,
+			Why: "The program exited, or its controller did not start, before it had answered for any Node.",
+			Do:  "correct the cause in its message; --log shows its whole log",
 		},
 	}
 }

@@ -74,7 +74,7 @@ func TestWriteText(t *testing.T) {
 	want := "a.yaml:9:7: error B2: DaemonSet/ccm: nothing tolerates it\n" +
 		"\tdo: tolerate the taint by its key, with operator Exists (--fix does it)\n" +
 		"error W20: Node/w1: no pod\n" +
-		"\tdo: install one, or find out why the kubelet does not run its static pod\n" +
+		"\tdo: install a cloud-controller-manager, or find out why the kubelet does not run its static pod\n" +
 		"\tnext: look\n"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("text (-want +got):\n%s", diff)

@@ -16,7 +16,7 @@ func TestSymptoms(t *testing.T) {
 				t.Errorf("%s: %s is not in the catalogue", s.Text, id)
 			}
 		}
-		if len(s.IDs) == 0 || strings.Count(page, "### `"+s.Text+"`\n") != 1 {
+		if len(s.IDs) == 0 || strings.Count(page, "### "+s.heading()+"\n") != 1 {
 			t.Errorf("%s: %v, and not once in the page", s.Text, s.IDs)
 		}
 		if slices.Contains(places, s.Where) && places[len(places)-1] != s.Where {

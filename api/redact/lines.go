@@ -10,7 +10,7 @@ var (
 	// with the mark of a block, else those that are no name of another value.
 	below = regexp.MustCompile(`(?i)` + secretWord + `s?\\*["']?[ \t]*[:=][ \t]*(?:[&!]\S*[ \t]*)*([|>][-+0-9]*|[\[{(\\])?[ \t]*(?:#.*)?$`)
 	other = regexp.MustCompile(`^["']?[\w./-]+["']?[ \t]*(?::[ \t]|:$|=[ \t])|^#|^[\]}),;]+$`)
-	// pair is a variable or an argument of YAML: its name says whether the value on the next line is a credential.
+	// pair is a variable or an argument of YAML: its name reports whether the value on the next line is a credential.
 	pair = regexp.MustCompile(`(?i)^[-+ \t]*["']?name["']?:[ \t]*["']?([\w.-]+)["']?,?[ \t]*$`)
 	// valued is that line, also of a difference.
 	valued = regexp.MustCompile(`^([-+]?[ \t]*["']?value["']?:[ \t]*)(\S.*)$`)

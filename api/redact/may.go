@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// mayName says whether a text may have a word of secretWord in it: one of each alternative is looked for. Of letters
+// mayName reports whether a text may have a word of secretWord in it: one of each alternative is looked for. Of letters
 // beyond ASCII the patterns take two for k and s.
 func mayName(text string) bool {
 	for i := range len(text) {
@@ -41,12 +41,12 @@ func mayName(text string) bool {
 	return false
 }
 
-// begins says whether a text begins with a word, in capitals or not.
+// begins reports whether a text begins with a word, in capitals or not.
 func begins(text, word string) bool {
 	return len(text) >= len(word) && strings.EqualFold(text[:len(word)], word)
 }
 
-// stands says whether a text begins with a word that no letter follows, but in a longer name of a value, as pat_json.
+// stands reports whether a text begins with a word that no letter follows, but in a longer name of a value, as pat_json.
 func stands(text, word string) bool {
 	if !begins(text, word) {
 		return false
@@ -62,7 +62,7 @@ func stands(text, word string) bool {
 	return rest == "" || rest[0]|0x20 < 'a' || rest[0]|0x20 > 'z'
 }
 
-// mayBeFormed says whether one of the beginnings of formed is in a text.
+// mayBeFormed reports whether one of the beginnings of formed is in a text.
 func mayBeFormed(text string) bool {
 	if len(text) < len("eyJ12345678.1") { // the shortest of them
 		return false
@@ -116,5 +116,5 @@ func allLower(text string) bool {
 	return true
 }
 
-// isLower says whether it may be in a bootstrap token.
+// isLower reports whether it may be in a bootstrap token.
 func isLower(c byte) bool { return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' }

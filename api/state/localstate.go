@@ -37,7 +37,7 @@ type LocalState struct {
 	NodeName string `json:"nodeName,omitempty"`
 	// Stage is how far kubeadm has come; empty before it was started.
 	Stage Stage `json:"stage,omitempty"`
-	// Initialized says that the node of the first control plane has come through: from then on the cluster's settings hold,
+	// Initialized says that the node of the first control plane has succeeded: from then on the cluster's settings hold,
 	// and an image that could not be pulled is no longer a mistake of the first minute.
 	Initialized bool `json:"initialized,omitempty"`
 	// Files are those in the provider's directory that ccmadm has written; others are the administrator's.

@@ -7,11 +7,11 @@ import (
 // AddressPoolKind is the kind of the object with addresses for Services of type LoadBalancer.
 const AddressPoolKind = "AddressPool"
 
-// ExcludePolicy says what becomes of the label node.kubernetes.io/exclude-from-external-load-balancers, which kubeadm
+// ExcludePolicy is the effect of the label node.kubernetes.io/exclude-from-external-load-balancers, which kubeadm
 // gives to control planes.
 type ExcludePolicy string
 
-// ExcludeAuto honours the label unless no Node would be left, and says so on the Service.
+// ExcludeAuto honours the label unless no Node would be left, and notes that on the Service.
 const (
 	ExcludeAuto   ExcludePolicy = "Auto"
 	ExcludeHonour ExcludePolicy = "Honour"
@@ -111,7 +111,7 @@ type AddressPoolSpec struct {
 	BGP PoolBGP `json:"bgp,omitzero"`
 }
 
-// PoolServe limits which Services get addresses of a pool. What is empty limits nothing.
+// PoolServe limits which Services get addresses of a pool. An empty field limits nothing.
 type PoolServe struct {
 	// Namespaces by name.
 	// +kubebuilder:validation:MaxItems=256

@@ -66,7 +66,7 @@ type BGPPeerSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == '' || isIP(self)",message="must be an IP address"
 	// +optional
 	SourceAddress string `json:"sourceAddress,omitempty"`
-	// HoldTime until a silent router counts as gone, from 3s to 65535s. Default: 9s.
+	// HoldTime after which a router that sends nothing counts as failed, from 3s to 65535s. Default: 9s.
 	// +kubebuilder:default="9s"
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('3s') && duration(self) <= duration('65535s')",message="must be between 3s and 65535s"
 	// +optional

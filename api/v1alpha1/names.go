@@ -72,7 +72,7 @@ const (
 	LastGoodMachinesKey = "inventory.yaml.gz"
 	// MachinesKey is the key of an inventory in a ConfigMap.
 	MachinesKey = "inventory.yaml"
-	// MachinesStateAnnotation on the last good inventory says whether its source still confirms it.
+	// MachinesStateAnnotation on the last good inventory reports whether its source still confirms it.
 	MachinesStateAnnotation = "ccmadm.dev/inventory-state"
 	// MachinesStale is what its value begins with where the latest reading was rejected; the reason follows.
 	MachinesStale = "Stale: "
@@ -107,8 +107,8 @@ const (
 	ControlPlaneLabel = "node-role.kubernetes.io/control-plane"
 
 	// ClaimManager is the value of label ipaddress.kubernetes.io/managed-by on IPAddress objects, each of which is the
-	// claim of one address by the Service of its parentRef. Nobody but the cloud-controller-manager writes them, so that
-	// agents believe them, and not annotations of Services.
+	// claim of one address by the Service of its parentRef. Only the cloud-controller-manager writes them, so agents trust
+	// them, and not annotations of Services.
 	ClaimManager = "lb.ccmadm.dev"
 	// ClaimPoolAnnotation and ClaimLevelAnnotation on a claim name the AddressPool and the level, L2 or BGP.
 	ClaimPoolAnnotation  = "ccmadm.dev/pool"
@@ -118,14 +118,14 @@ const (
 	// ClaimParentLeftAnnotation on a claim, true, says that the Service of its parentRef, which cannot change, has the
 	// address no more: only the sharers have.
 	ClaimParentLeftAnnotation = "ccmadm.dev/parent-left"
-	// ClaimProbedAnnotation on a claim says since when the address is known to be nobody else's: the next owner
-	// announces it without asking the network again.
+	// ClaimProbedAnnotation on a claim is the time since when the address is known to be free on the network: the next owner
+	// announces it without another probe.
 	ClaimProbedAnnotation = "ccmadm.dev/probed"
-	// ClaimReleasedAnnotation on a claim says since when it is only kept for the Service that had it. Agents are silent.
+	// ClaimReleasedAnnotation on a claim is the time since when it is only reserved for the Service that had it. Agents do not announce it.
 	ClaimReleasedAnnotation = "ccmadm.dev/released"
 
 	// AgentSilentAnnotation on a NodeAgent is the renewTime of the report after which the cloud-controller-manager has
-	// heard nothing of the agent for five minutes. See [NodeAgent.Silent].
+	// received no report of the agent for five minutes. See [NodeAgent.Silent].
 	AgentSilentAnnotation = "ccmadm.dev/silent-since"
 
 	// AllocatedAnnotation on a Service repeats its addresses, with commas: it survives a lost status, and a restore into
@@ -171,12 +171,12 @@ const (
 	ExcludeLabel = "node.kubernetes.io/exclude-from-external-load-balancers"
 	// RouteProtocol marks routes that are ours in the kernel (rtnetlink's rtm_protocol); no others are touched.
 	RouteProtocol = 158
-	// HeartbeatPort is the UDP port on which agents hear each other. At the TCP port of this number nothing listens:
-	// whoever connects learns that the machine is there.
+	// HeartbeatPort is the UDP port on which agents exchange heartbeats. No program listens on the TCP port of this number:
+	// a refused connection proves that the machine is up.
 	HeartbeatPort = 10391
 	// MachineUnreachable is why a pod is not Ready whose machine is gone.
 	MachineUnreachable = "MachineUnreachable"
-	// EndpointPolicyName is that of the policy by which the manager says no more of pods, and of its binding.
+	// EndpointPolicyName is the name of the policy that limits what the manager may write to pods, and of its binding.
 	EndpointPolicyName = "ccmadm-endpoints"
 	// VIPName is that of the static pod that holds the control plane's own address, and VIPHeartbeatPort the UDP port on
 	// which those of several control planes hear each other.

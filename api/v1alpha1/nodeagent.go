@@ -33,7 +33,7 @@ type NodeAgentStatus struct {
 	Version string `json:"version,omitempty"`
 	// RenewTime is when the agent wrote this: after every change, and every 20 seconds.
 	RenewTime metav1.MicroTime `json:"renewTime,omitzero"`
-	// Draining says that the Node gives away what it announces, and takes nothing.
+	// Draining: the Node hands over its addresses, and acquires none.
 	Draining bool `json:"draining,omitempty"`
 	// Announced is the number of announcements.
 	Announced int32 `json:"announced"`
@@ -48,7 +48,7 @@ type NodeAgentStatus struct {
 	// +listType=atomic
 	// +optional
 	Announcements []Announcement `json:"announcements,omitempty"`
-	// Conflicts are addresses for which somebody who is no agent answers.
+	// Conflicts are addresses for which a machine without an agent answers.
 	// +listType=atomic
 	// +optional
 	Conflicts []AddressConflict `json:"conflicts,omitempty"`
@@ -97,7 +97,7 @@ type KernelAnswer struct {
 type VIPReport struct {
 	// Address in its canonical form.
 	Address string `json:"address"`
-	// Has says that this machine answers for the address, or announces it to routers.
+	// Has: this machine answers for the address, or announces it to routers.
 	Has bool `json:"has"`
 	// Owner is the Node that answers for it, as far as this machine knows; empty: it knows none, or routers decide.
 	Owner string `json:"owner,omitempty"`
@@ -135,8 +135,8 @@ type VoterList struct {
 	Nodes []string `json:"nodes,omitempty"`
 }
 
-// Silent says whether the cloud-controller-manager has found that the agent reports no more: it has no vote on who owns
-// an address. The agent's next report ends it, whether or not a manager is there to take the annotation away.
+// Silent returns whether the cloud-controller-manager has found that the agent no longer reports: then it has no vote on
+// the owner of an address. The agent's next report ends that, even if no manager removes the annotation.
 func (a *NodeAgent) Silent() bool { return a.Annotations[AgentSilentAnnotation] == a.Status.Renewed() }
 
 // Renewed is RenewTime as text.
@@ -163,11 +163,11 @@ type Announcement struct {
 	Interface string `json:"interface,omitempty"`
 }
 
-// AddressConflict is an address for which somebody answers who is no agent.
+// AddressConflict is an address for which a machine without an agent answers.
 type AddressConflict struct {
 	// Address in its canonical form.
 	Address string `json:"address"`
-	// MAC of who answers.
+	// MAC that answers.
 	MAC string `json:"mac"`
 	// Interface on which it was seen.
 	Interface string `json:"interface"`

@@ -29,7 +29,7 @@ func ReservedNodePorts() []ReservedPorts {
 	}
 }
 
-// Has says whether a port is among them.
+// Has reports whether a port is among them.
 func (r ReservedPorts) Has(number int32, protocol corev1.Protocol) bool {
 	return number >= r.First && number <= r.Last && (r.Protocol == "" || r.Protocol == protocol)
 }

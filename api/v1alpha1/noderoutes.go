@@ -16,7 +16,7 @@ type NodeRoutes struct {
 	// +listType=atomic
 	// +optional
 	Routes []AgentRoute `json:"routes,omitempty"`
-	// Problems are routes that could not be set, or that somebody else owns.
+	// Problems are routes that could not be set, or that another program owns.
 	// +listType=atomic
 	// +optional
 	Problems []RouteProblem `json:"problems,omitempty"`
@@ -40,7 +40,7 @@ type RouteProblem struct {
 	Node string `json:"node"`
 	// Reason is one of Foreign, Unreachable and Rejected.
 	Reason string `json:"reason"`
-	// Message says more.
+	// Message has the details.
 	Message string `json:"message"`
 }
 

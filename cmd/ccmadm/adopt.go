@@ -44,16 +44,18 @@ func newAdopt(s workflow.Streams) *cobra.Command {
 	a := newAdopter("adopt", &adoption.Adoption{})
 	cmd := &cobra.Command{
 		Use:   "adopt",
-		Short: "Take a cluster that lives into external cloud mode, node by node",
-		Long: `Takes a cluster that kubeadm has made, and that has no cloud provider, into external cloud mode, while its
-pods run on. It runs on a control plane: it shows a plan and asks; brings the cloud-controller-manager up, which may
-delete no Node yet; and then, one node at a time, sets the kubelet to external mode with the address that its Node
-has, and has the Node initialized. When every node is known to the provider, Nodes whose machine is gone may be
-deleted, and the cluster's record is written.
+		Short: "Take an existing cluster into external cloud mode, node by node",
+		Long: `Takes an existing kubeadm cluster without a cloud provider into external cloud mode, while its pods keep
+running. It runs on a control plane, shows a plan and asks. Then it:
 
-Steps on other machines are "ccmadm node external": run by hand where they are named (--via hand), in a privileged pod
-that is there for the time of the step (--via pods), or with the OpenSSH client (--via ssh). It stops at the first
-node that does not come through, and the same command goes on from there. "ccmadm leave" goes all the way back.` + exitStatuses(
+1. starts the cloud-controller-manager, which may not delete Nodes yet
+2. sets one kubelet after the other to external mode, with the address of its Node, and has each Node initialized
+3. allows the deletion of Nodes whose machine is gone, once the provider knows every node
+4. writes the cluster's record
+
+The step on each other machine is "ccmadm node external". --via hand lists the machines where you run it, --via pods runs it
+in a privileged pod that exists only during the step, and --via ssh runs it with the OpenSSH client. The command stops at the
+first node that fails; the same command resumes there. "ccmadm leave" reverts everything.` + exitStatuses(
 			ending{finding.ExitPreflight, "the rehearsal found that a Node would be lost; nothing was changed"},
 			ending{finding.ExitNotInTime, "a Node was not ready in time; the same command resumes"},
 			ending{finding.ExitRefused, "nothing was changed"}),
@@ -87,22 +89,22 @@ func newLeave(s workflow.Streams) *cobra.Command {
 	a := newAdopter("leave", &adoption.Adoption{Leave: true})
 	cmd := &cobra.Command{
 		Use:   "leave",
-		Short: "Take a cluster that was adopted out of external cloud mode",
-		Long: `Goes the way of "ccmadm adopt" back, while pods run on: shows what would go, and what nobody would serve any
-more, and asks; takes the permission to delete Nodes from the cloud-controller-manager; takes one kubelet after the
-other out of external mode; and removes the cloud-controller-manager and all that was applied for it.
+		Short: "Take an adopted cluster out of external cloud mode",
+		Long: `Reverts "ccmadm adopt", while pods keep running: shows a plan, with what would no longer be served, and asks;
+revokes the cloud-controller-manager's permission to delete Nodes; takes one kubelet after the other out of external mode;
+and removes the cloud-controller-manager with all objects that were applied for it.
 
-Load balancers of Services are refused, and pod routes too: they would stay behind, or the pods' network would go.
-Provider IDs stay, since they cannot be changed: a provider that gives others takes only nodes that are made anew.`,
+Clusters with load balancers of Services or with pod routes are refused: load balancers would be orphaned, and the pods'
+network would go. Provider IDs stay, because they cannot be changed: another provider accepts only nodes that are recreated.`,
 		Example: "  ccmadm leave --dry-run\n  ccmadm leave --via pods",
 		Args:    noArgs,
 	}
 	cmd.Flags().BoolVar(&a.adoption.KeepLoadBalancers, "keep-load-balancers", false,
 		"keep Services with load balancers, and the addresses in their status")
 	cmd.Flags().DurationVar(&a.adoption.WaitLoadBalancers, "wait-load-balancers", 0,
-		"how long to wait until load balancers are gone, whose Services somebody deletes (default: refuse at once)")
+		"how long to wait until the Services with load balancers are deleted (default: refuse at once)")
 	cmd.Flags().BoolVar(&a.adoption.Purge, "purge", false,
-		"also remove the journal, the manager's Lease, and whatever else is ccmadm's, on machines too")
+		"also remove the journal, the cloud-controller-manager's Lease, and everything else of ccmadm, on machines too")
 	a.bind(cmd, s, adoption.Leave())
 	return cmd
 }
@@ -117,12 +119,12 @@ func (a *adopter) bind(cmd *cobra.Command, s workflow.Streams, list []workflow.P
 	declareNodeTimeout(flags, adoption)
 	declareSkip(flags, &adoption.Remote)
 	flags.StringVarP(&o.Output, "output", "o", "text",
-		"text, or json for one object per change of a node's state and per step; what is said goes to standard error")
+		"text, or json for one object per change of a node's state and per step; messages go to standard error")
 	flags.BoolVar(&adoption.Yes, "yes", false, "do not ask")
 	flags.BoolVar(&o.DryRun, "dry-run", false, "show the plan and each object, and change nothing")
-	flags.BoolVar(&o.Force, "force", false, "take fields back that another manager of objects owns")
+	flags.BoolVar(&o.Force, "force", false, "take over fields that another field manager owns")
 	flags.DurationVar(&o.Flags.Wait.Timeout.Duration, "timeout", 0,
-		"how long to wait for the manager, and for each node (default 5m)")
+		"how long to wait for the cloud-controller-manager, and for each node (default 5m)")
 	var names []string
 	flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 	workflow.Bind(cmd, list, names, func(sub *cobra.Command, _ []string, _ bool) (*workflow.Run, error) {
@@ -135,7 +137,7 @@ func (a *adopter) bind(cmd *cobra.Command, s workflow.Streams, list []workflow.P
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		outliveReader()
 		if a.rehearsed && a.options.DryRun {
-			return finding.Usagef("--rehearse makes a pod, and --dry-run makes nothing: rehearse with --binary")
+			return finding.Usagef("--rehearse creates a pod, and --dry-run creates nothing: rehearse with --binary")
 		}
 		if a.rehearsed || a.binary != "" {
 			if err := a.rehearse(cmd, s); err != nil {

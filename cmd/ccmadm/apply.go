@@ -16,27 +16,26 @@ func newApply(s workflow.Streams) *cobra.Command {
 	o := workflow.Inputs{Role: kubeadm.RoleInit, Existing: true, Command: "apply", Operation: record.Ordinary{}}
 	cmd := &cobra.Command{
 		Use:   "apply",
-		Short: "Make the cluster agree with a configuration, or with its record",
-		Long: `Makes a cluster that lives agree with a CloudConfiguration: image, arguments and environment of the
+		Short: "Apply a configuration to the cluster, or repair drift from its record",
+		Long: `Reconciles an existing cluster with a CloudConfiguration: image, arguments and environment of the
 cloud-controller-manager, its configuration and credentials, the inventory, routes, lifecycle, the policy for node IPs, the
-node agent; and the mode, StaticPod, DaemonSet or Deployment. What the file leaves out stays as the cluster's record
-says; an empty list takes away. Without -f, everything is made to agree with the record, which repairs what has drifted:
-objects, and the static pod of the manager on this machine. Objects that are wanted no more are deleted. A second run
-changes nothing.
+node agent; and the mode, StaticPod, DaemonSet or Deployment. A setting that the file omits keeps its value in the cluster's
+record; an empty list removes the setting. Without -f, the record is applied again, which repairs drift: objects, and the
+static pod of the cloud-controller-manager on this machine. Obsolete objects are deleted. The command is idempotent.
 
-It runs on a control plane. In mode StaticPod, and on the way from it, it changes that machine's static pod, waits until
-the manager works, and names the control planes that are not as far: ` + "`ccmadm apply`" + ` there does the same.
+It runs on a control plane. In mode StaticPod, and in a change from it, it changes that machine's static pod, waits until
+the cloud-controller-manager works, and names the control planes that are left: run ` + "`ccmadm apply`" + ` there, too.
 
-What it changes is in the journal before: ` + "`ccmadm journal`" + ` shows it, ` + "`ccmadm rollback`" + ` leads back.
-While another run changes the cluster it is refused.` + exitStatuses(
-			ending{finding.ExitNotInTime, "all was applied, and the cloud-controller-manager is not ready in time"},
+Each change is in the journal first: ` + "`ccmadm journal`" + ` shows it, ` + "`ccmadm rollback`" + ` reverts it. The command is refused
+while another run changes the cluster.` + exitStatuses(
+			ending{finding.ExitNotInTime, "everything was applied, and the cloud-controller-manager was not ready in time"},
 			ending{finding.ExitRefused, "nothing was changed"}),
 		Example: `  ccmadm diff -f cloud.yaml && echo nothing to do
   ccmadm apply -f cloud.yaml
   ccmadm apply            # repair what has drifted`,
 		Args: noArgs,
 	}
-	cmd.Flags().BoolVar(&o.Force, "force", false, "replace a static pod manifest that was edited by hand, and fields that another manager owns")
+	cmd.Flags().BoolVar(&o.Force, "force", false, "replace a static pod manifest that was edited by hand, and fields that another field manager owns")
 	declareTimeout(cmd, &o)
 	bindApply(cmd, s, &o, func(*workflow.Run) {})
 	return cmd
@@ -47,8 +46,8 @@ func newDiff(s workflow.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff",
 		Short: "Show what ccmadm apply would change",
-		Long: `Shows what ` + "`ccmadm apply`" + ` would change with the same file, or without one what has drifted: each object as the API
-server would have it, each file on this machine, each deletion. Values of Secrets are masked. Nothing is written.` + exitStatuses(
+		Long: `Shows what ` + "`ccmadm apply`" + ` would change with the same file, or without a file what has drifted: each object as the
+API server would store it, each file on this machine, each deletion. Values of Secrets are masked. Nothing is written.` + exitStatuses(
 			ending{finding.ExitDone, "nothing would change"}, ending{finding.ExitFound, "something would change"},
 			ending{finding.ExitRefused, "`ccmadm apply` would refuse it"}),
 		Example: `  ccmadm diff

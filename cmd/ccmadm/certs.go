@@ -21,8 +21,8 @@ func newCerts(s workflow.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "certs",
 		Short: "Show and renew the certificate of this machine's cloud-controller-manager",
-		Long: `Where the cloud-controller-manager is a static pod it has a client certificate, which kubeadm does not know:
-neither "kubeadm certs" nor "kubeadm upgrade" renews it. These commands do, on each control plane for itself.`,
+		Long: `A cloud-controller-manager in a static pod has a client certificate that kubeadm does not manage: neither
+"kubeadm certs" nor "kubeadm upgrade" renews it. Run these commands on each control plane.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -34,10 +34,10 @@ func newCheckExpiration(s workflow.Streams) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "check-expiration",
-		Short: "Show when this machine's certificates end",
-		Long: `Shows, as "kubeadm certs check-expiration" does for kubeadm's, when the certificates end that ccmadm looks after on
-this machine: that of the cloud-controller-manager's static pod, and that which the pod of the control plane's address takes
-from kube-scheduler.` + exitStatuses(
+		Short: "Show when this machine's certificates expire",
+		Long: `Shows when the certificates expire that ccmadm manages on this machine, as "kubeadm certs check-expiration" does
+for kubeadm's: that of the cloud-controller-manager's static pod, and the one that the pod of the control plane's address
+takes from kube-scheduler.` + exitStatuses(
 			ending{finding.ExitDone, "whatever it shows"}, ending{finding.ExitError, "a file could not be read"}),
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -64,9 +64,9 @@ func newRenew(s workflow.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "renew",
 		Short: "Sign a new certificate for this machine's cloud-controller-manager",
-		Long: `Writes ` + machine.CCMKubeconfig + ` anew, with a certificate for a year and all CAs that
-are in ca.crt now, and has the kubelet start the static pod again with it. It needs the key of the cluster's CA on this
-machine, and no API server. The timer ccmadm-certs.timer runs it daily with --if-within 720h.` + exitStatuses(
+		Long: `Writes ` + machine.CCMKubeconfig + ` again, with a certificate for a year and all CAs that
+are in ca.crt now, and restarts the static pod with it. It needs the key of the cluster's CA on this machine, and no API
+server. The timer ccmadm-certs.timer runs it daily with --if-within 720h.` + exitStatuses(
 			ending{finding.ExitPreflight, "this machine has no such certificate"},
 			ending{finding.ExitRefused, "the CA's key is not on this machine; nothing was changed"}),
 		Example: `  ccmadm certs renew
@@ -74,20 +74,20 @@ machine, and no API server. The timer ccmadm-certs.timer runs it daily with --if
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if within < 0 || cmd.Flags().Changed("if-within") && within == 0 {
-				return finding.Usagef("read --if-within: %s is no time to come", within)
+				return finding.Usagef("read --if-within: %s is not a time in the future", within)
 			}
 			return observed(manager.RenewCertificates(cmd.Context(), record.NewBare(machine.New(), o, s, version).Env, within))
 		},
 	}
 	cmd.Flags().DurationVar(&within, "if-within", 0,
-		"only if it ends within this time, or does not fit the cluster's CA any more (default: in any case)")
+		"only if it expires within this time, or no longer fits the cluster's CA (default: always)")
 	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "show what would be written, and change nothing")
 	return cmd
 }
 
 func showExpirations(out io.Writer, list *identity.Expirations) error {
 	if len(list.Certificates) == 0 {
-		_, err := fmt.Fprintln(out, "no certificate on this machine is ccmadm's; those of kubeadm: kubeadm certs check-expiration")
+		_, err := fmt.Fprintln(out, "ccmadm manages no certificate on this machine; for those of kubeadm: kubeadm certs check-expiration")
 		return err
 	}
 	certificates := table.New(out, "CERTIFICATE", "EXPIRES", "RESIDUAL TIME", "CERTIFICATE AUTHORITY", "EXTERNALLY MANAGED")
@@ -116,9 +116,9 @@ func showExpirations(out io.Writer, list *identity.Expirations) error {
 			fmt.Fprintf(out, "%s is renewed by: %s\n", e.Name, e.Renew)
 		}
 	}
-	last := "ccmadm-certs.timer does it in time"
+	last := "ccmadm-certs.timer renews it in time"
 	if !list.Timer {
-		last = "ccmadm-certs.timer does not run here, so nothing does it in time; ccmadm apply phase kubeconfig installs it " +
+		last = "ccmadm-certs.timer does not run here, so it is not renewed automatically; ccmadm apply phase kubeconfig installs the timer " +
 			"where systemd runs and the CA's key is"
 	}
 	_, err := fmt.Fprintln(out, last)

@@ -32,8 +32,8 @@ func newConfigPrint(s workflow.Streams) *cobra.Command {
 	var path string
 	cmd := &cobra.Command{
 		Use:   "print",
-		Short: "Print every setting, with its default where nothing is set",
-		Long:  "Prints every setting. What is empty, ccmadm finds out when it runs; `ccmadm config schema` says how.",
+		Short: "Print every setting with its value or default",
+		Long:  `Prints every setting. ccmadm detects empty settings when it runs; ` + "`ccmadm config schema`" + ` describes how.`,
 		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			config := &config.CloudConfiguration{}
@@ -85,8 +85,8 @@ func newConfigValidate(s workflow.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate",
 		Short: "Check a file that has a CloudConfiguration document, alone or among kubeadm's",
-		Long: `Of kubeadm's documents it checks the names of kinds and fields; kubeadm config validate checks
-their values.`,
+		Long: `Checks the CloudConfiguration, and in kubeadm's documents the names of kinds and fields. "kubeadm config validate"
+checks the values there.`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			data, err := os.ReadFile(path)

@@ -47,20 +47,19 @@ func newDoctor(s workflow.Streams) *cobra.Command {
 	var d doctor
 	cmd := &cobra.Command{
 		Use:   "doctor [NODE...]",
-		Short: "Find what is wrong with the cluster, causes before their consequences",
-		Long: `Looks at Nodes, the cloud-controller-manager of any vendor, its pods, log, permissions and Lease, at webhooks, Services,
-routes and versions, once each, and says what is wrong: a cause with all objects that have it, what follows from it, and
-last what to do. With names of Nodes, what concerns these. It reads no Secret.
+		Short: "Diagnose the cluster: causes, their consequences and remedies",
+		Long: `Reads Nodes, the cloud-controller-manager of any vendor with its pods, log, permissions and Lease, webhooks, Services, routes
+and versions, each once, and lists what is wrong: each cause with all of its objects, its consequences, and the remedy. With
+names of Nodes it lists only the causes of these. It reads no Secret.
 
-With --host it looks at the machine on which it runs as well: the kubelet's process against the files that it should have its
-flags from, its unit, ports that others have taken, static pods' files, certificates, the clock beside the API server's, the
-resolver, the container runtime and disks. That needs no cluster, and sees most as root.
+--host also checks the machine where it runs: the kubelet's process against its files of flags, its unit, ports that other
+programs use, static pod manifests, certificates, the clock against the API server's, the resolver, the container runtime and
+disks. This needs no cluster. Some checks need root.
 
-With --fix it applies the remedies that the catalogue calls safe, after it has shown them and asked. Nothing else changes
-anything.
+--fix applies the remedies that the catalogue marks as safe: it shows them and asks. Nothing else changes anything.
 
-What it may not see it says ("not seen"), and takes for nothing. --save writes all that was seen to a file, without
-credentials, which --from diagnoses anywhere, without a cluster.` + exitStatuses(
+Objects that you are not allowed to read are listed as "not seen", and are not treated as missing. --save writes everything
+that was read to a file, without credentials; --from diagnoses that file anywhere, without a cluster.` + exitStatuses(
 			ending{finding.ExitDone, "nothing was found"}, ending{finding.ExitError, "the cluster does not answer"},
 			ending{finding.ExitFound, "something is wrong"}),
 		Example: `  ccmadm doctor
@@ -97,11 +96,11 @@ func (d *doctor) declareAll(cmd *cobra.Command) {
 	d.declareFormats(cmd, "text", "json", "sarif", "html")
 	d.declareSource(cmd)
 	d.declareHost(cmd)
-	cmd.Flags().StringVar(&d.save, "save", "", "write what was seen to this file, as JSON")
+	cmd.Flags().StringVar(&d.save, "save", "", "save the input of the diagnosis to this file, as JSON")
 	cmd.MarkFlagsMutuallyExclusive("save", "from")
-	cmd.Flags().BoolVar(&d.watch, "watch", false, "look again and again, and show what has changed, until Ctrl-C")
-	cmd.Flags().DurationVar(&d.interval, "interval", 10*time.Second, "how long --watch waits between two looks")
-	cmd.Flags().BoolVar(&d.fix, "fix", false, "apply the remedies that are safe: they are shown, and then it asks")
+	cmd.Flags().BoolVar(&d.watch, "watch", false, "repeat the diagnosis, and show changes, until Ctrl-C")
+	cmd.Flags().DurationVar(&d.interval, "interval", 10*time.Second, "interval of --watch")
+	cmd.Flags().BoolVar(&d.fix, "fix", false, "apply the safe remedies, after showing them and asking")
 	cmd.Flags().BoolVar(&d.yes, "yes", false, "let --fix not ask")
 	for _, other := range []string{"watch", "from"} {
 		cmd.MarkFlagsMutuallyExclusive("fix", other)
@@ -129,9 +128,9 @@ func newWhy(s workflow.Streams) *cobra.Command {
 	var d doctor
 	cmd := &cobra.Command{
 		Use:   "why NODE",
-		Short: "Say in five lines what is wrong with one node",
-		Long: `Says how far the node has come, its cause, what was seen, what else there is, and what to do next: the doctor's answer
-for one node.` + exitStatuses(
+		Short: "Show in five lines why one node is not ready",
+		Long: `Shows the node's state, its cause, the evidence, other problems, and the next step: the result of "ccmadm doctor" for
+one node.` + exitStatuses(
 			ending{finding.ExitDone, "nothing is wrong with the Node"}, ending{finding.ExitError, "the cluster does not answer"},
 			ending{finding.ExitFound, "something is wrong with the Node"}),
 		Example: "  ccmadm why w1",
@@ -157,14 +156,14 @@ for one node.` + exitStatuses(
 }
 
 func (d *doctor) declareHost(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&d.host, "host", false, "look at this machine, too: its kubelet, files, ports, certificates, clock, resolver and disks")
+	cmd.Flags().BoolVar(&d.host, "host", false, "check this machine, too: its kubelet, files, ports, certificates, clock, resolver and disks")
 	cmd.Flags().StringVar(&d.root, "root", "/", "where the machine's root is mounted: in a pod with hostPID and hostNetwork, /host say")
 	cmd.MarkFlagsMutuallyExclusive("host", "from")
 }
 
 func (d *doctor) declareSource(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&d.from, "from", "", "diagnose this file of --save, or - for standard input, instead of a cluster")
-	cmd.Flags().DurationVar(&d.timeout, "timeout", 30*time.Second, "how long to look; what was not seen by then is said")
+	cmd.Flags().DurationVar(&d.timeout, "timeout", 30*time.Second, "time limit; objects that were not read by then are listed")
 }
 
 // look looks, and keeps what it has seen where that was asked for.
@@ -242,12 +241,12 @@ func verdict(found *diagnosis.Diagnosis) error {
 	case errorCount+warnings > 0:
 		return errFound
 	case found.Blind():
-		return notSeen(errors.New("look at the cluster: its nodes were not seen"), "")
+		return notSeen(errors.New("read the cluster: its nodes could not be read"), "")
 	}
 	return nil
 }
 
-// colours says whether somebody looks who wants them.
+// colours reports whether somebody looks who wants them.
 func colours(s workflow.Streams) bool {
 	out, isFile := s.Out.(*os.File)
 	return isFile && term.IsTerminal(int(out.Fd())) && (s.Getenv == nil || s.Getenv("NO_COLOR") == "")

@@ -29,7 +29,7 @@ func (d *doctor) fixAll(
 		return verdict(found)
 	}
 	if len(fixes) == 0 {
-		fmt.Fprintln(s.Out, "\nnothing of this has a remedy that is safe to apply by itself; what to do is said above")
+		fmt.Fprintln(s.Out, "\nno finding has a safe automatic remedy; the remedies are listed above")
 		return errFound
 	}
 	fmt.Fprintln(s.Out, "\nsafe remedies:")
@@ -57,9 +57,9 @@ func (d *doctor) fixAll(
 		fmt.Fprintf(s.Out, "%3d. done\n", i+1)
 	}
 	if err := errors.Join(errs...); err != nil {
-		return finding.Errorf("%w", err).WithHint("ccmadm doctor says what is left")
+		return finding.Errorf("%w", err).WithHint("ccmadm doctor shows what is left")
 	}
-	fmt.Fprintln(s.Out, "ccmadm doctor --watch shows what becomes of it")
+	fmt.Fprintln(s.Out, "ccmadm doctor --watch shows the effect")
 	if left := unfixed(found, fixes); left > 0 {
 		return errFound
 	}

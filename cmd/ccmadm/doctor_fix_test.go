@@ -47,7 +47,7 @@ func TestClusterDoctorFix(t *testing.T) {
 	if list := tolerations(t, client); len(list) != 2 || list[1].Key != v1alpha1.UninitializedTaint {
 		t.Errorf("got tolerations %v", list)
 	}
-	if out, _ = doctorAsAdmin(t, "", "--fix", "--yes"); !strings.Contains(out, "nothing of this has a remedy that is safe") {
+	if out, _ = doctorAsAdmin(t, "", "--fix", "--yes"); !strings.Contains(out, "no finding has a safe automatic remedy") {
 		t.Errorf("a second time something is left to be fixed:\n%s", out)
 	}
 }

@@ -20,7 +20,7 @@ func (d *doctor) withHost(ctx context.Context, s workflow.Streams) (*diagnosis.S
 	named := *d.flags.KubeConfig != "" || *d.flags.APIServer != "" || s.Getenv(clientcmd.RecommendedConfigPathEnvVar) != ""
 	given := *d.flags.KubeConfig
 	snapshot, err := d.cluster(ctx, s)
-	*d.flags.KubeConfig = given // what was found in its place is looked for anew: --watch comes again
+	*d.flags.KubeConfig = given // what was found in its place is looked for again: --watch comes again
 	if err != nil {
 		tried := errors.As(err, new(notSeenError))
 		if named && !tried {

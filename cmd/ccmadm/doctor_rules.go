@@ -44,7 +44,7 @@ func lintManagers(s *diagnosis.Snapshot) []finding.Finding {
 	for _, f := range found {
 		if f.Severity == finding.SeverityError && slices.Contains(ofWorkloads(), f.ID) {
 			f.Severity, f.Line, f.Column, f.Fix = finding.SeverityWarning, 0, 0, nil
-			f.Message += "; it would block a cluster that starts anew"
+			f.Message += "; it would block a new cluster"
 			kept = append(kept, f)
 		}
 	}

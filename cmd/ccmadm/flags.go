@@ -34,7 +34,7 @@ func (w *workflowFlags) declare(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig to use instead of this machine's own")
 	flags.StringSliceVar(&o.IgnorePreflightErrors, "ignore-preflight-errors", nil, "checks, kubeadm's or ccmadm's, whose failure is only a warning; 'all' for each")
 	flags.BoolVar(&o.DryRun, "dry-run", false, "show what would change, and change nothing")
-	flags.BoolVar(&o.Force, "force", false, "replace a static pod manifest that was edited by hand, and fields that another manager owns")
+	flags.BoolVar(&o.Force, "force", false, "replace a static pod manifest that was edited by hand, and fields that another field manager owns")
 	flags.StringVarP(&o.Output, "output", "o", "text", "text, or json for one object per change of a node's state")
 	flags.StringVar(&o.Flags.Provider, "provider", "", "provider, or auto to ask the machine's DMI data (default onprem)")
 	flags.StringVar(&o.Flags.Profile, "profile", "", "file with a provider profile of your own")
@@ -119,7 +119,7 @@ func bindWorkflow(cmd *cobra.Command, s workflow.Streams, w *workflowFlags, list
 	w.options.Kubeadm = kubeadm.Flags(w.options.Role)
 	w.declare(flags)
 	w.options.Kubeadm.VisitAll(func(f *pflag.Flag) {
-		if flags.Lookup(f.Name) == nil && f.Name != "skip-phases" { // those are ours; kubeadm's own come behind --
+		if flags.Lookup(f.Name) == nil && f.Name != "skip-phases" { // those are ours; kubeadm's own go after --
 			flags.AddFlag(f) // the same flag in both sets: it travels once
 		}
 	})

@@ -25,9 +25,10 @@ func newImagesList(s workflow.Streams) *cobra.Command {
 	var r renderer
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the images that a provider runs, and ccmadm's own, one a line",
-		Long: `The last one is ccmadm's own: pods of adopt, leave, upgrade and rollback with --via pods, and of rehearse, run
-it. There --node-image names it where it is in a mirror. Those of Kubernetes itself: kubeadm config images list.`,
+		Short: "List the images of a provider and of ccmadm, one per line",
+		Long: `The last image is ccmadm's own: pods of adopt, leave, upgrade and rollback with --via pods, and of rehearse, run it.
+If a mirror has it under another name, pass --node-image to these commands. For the images of Kubernetes itself run
+"kubeadm config images list".`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			p, err := r.profile()

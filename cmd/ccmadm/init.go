@@ -24,7 +24,7 @@ func newInit(s workflow.Streams) *cobra.Command {
   ccmadm init phase kubeadm-config --config kubeadm.yaml && kubeadm init --config ` + machine.KubeadmConfig,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if dash := cmd.ArgsLenAtDash(); len(args) > 0 && dash != 0 {
-				return finding.Usagef("read arguments: %q is not expected; kubeadm's own flags come behind --", args[0])
+				return finding.Usagef("read arguments: %q is not expected; kubeadm's own flags go after --", args[0])
 			}
 			return nil
 		},

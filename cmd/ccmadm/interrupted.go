@@ -31,11 +31,11 @@ func goesOn(cmd *cobra.Command) string {
 	path := strings.TrimPrefix(cmd.CommandPath(), cmd.Root().CommandPath()+" ") + " "
 	for _, name := range []string{"init", "join", "apply", "adopt", "leave", "upgrade apply", "upgrade node"} {
 		if strings.HasPrefix(path, name+" ") {
-			return "the same command goes on from here"
+			return "the same command resumes"
 		}
 	}
 	if path == "wait " {
-		return "nothing was changed; ccmadm status shows how far the nodes are"
+		return "nothing was changed; ccmadm status shows the state of the nodes"
 	}
 	return ""
 }

@@ -23,12 +23,12 @@ func TestInterrupted(t *testing.T) {
 		{
 			name: "a command that goes on", args: "init --config x.yaml",
 			err:  finding.Error{Code: finding.ExitError, Err: fmt.Errorf("write it: %w", context.Canceled)},
-			want: "interrupted: write it", hint: "the same command goes on from here",
+			want: "interrupted: write it", hint: "the same command resumes",
 		},
 		{
 			name: "one of its phases", args: "join phase wait",
 			err:  finding.Error{Code: finding.ExitError, Err: fmt.Errorf("wait: %w", signalled)},
-			want: "interrupted: wait", hint: "the same command goes on from here",
+			want: "interrupted: wait", hint: "the same command resumes",
 		},
 		{
 			name: "what knows more about going on", args: "adopt",
@@ -48,7 +48,7 @@ func TestInterrupted(t *testing.T) {
 		{
 			name: "what waits", args: "wait",
 			err:  finding.Error{Code: finding.ExitError, Err: fmt.Errorf("list nodes: %w", context.Canceled)},
-			want: "interrupted: list nodes", hint: "nothing was changed; ccmadm status shows how far the nodes are",
+			want: "interrupted: list nodes", hint: "nothing was changed; ccmadm status shows the state of the nodes",
 		},
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -15,14 +15,14 @@ func newJoin(s workflow.Streams) *cobra.Command {
 	w.options.Role, w.options.Operation = kubeadm.RoleJoin, record.Ordinary{}
 	cmd := &cobra.Command{
 		Use:   "join [HOST:PORT] [flags] [-- kubeadm join flags]",
-		Short: "Join this machine to a cluster that ccmadm init has made",
-		Long:  `Provider, mode and everything else about the cluster come from the record that "ccmadm init" has published there.`,
+		Short: "Join this machine to a cluster in external cloud mode",
+		Long:  `Provider, mode and all other settings of the cluster come from the record that "ccmadm init" published there.`,
 		Example: `  ccmadm join 198.18.0.2:6443 --token abcdef.0123456789abcdef --discovery-token-ca-cert-hash sha256:...
   ccmadm join 198.18.0.2:6443 --token ... --discovery-token-ca-cert-hash ... --control-plane --certificate-key ...
   ccmadm join phase kubelet          # under a plain kubeadm join that comes later`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if dash := cmd.ArgsLenAtDash(); dash > 1 || (dash < 0 && len(args) > 1) {
-				return finding.Usagef("read arguments: %q is not expected after HOST:PORT; kubeadm's own flags come behind --", args[1])
+				return finding.Usagef("read arguments: %q is not expected after HOST:PORT; kubeadm's own flags go after --", args[1])
 			}
 			return nil
 		},

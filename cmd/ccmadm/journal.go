@@ -25,13 +25,13 @@ func newJournal(s workflow.Streams) *cobra.Command {
 	var o observer
 	cmd := &cobra.Command{
 		Use:   "journal [RUN]",
-		Short: "Show what runs of ccmadm have changed in the cluster, and how to undo it",
-		Long: `Shows the runs that have changed the cluster, oldest first; with RUN the steps of that run: what each has
-changed, and how to undo it. A step is written into the ConfigMap kube-system/` + v1alpha1.JournalName + ` before it is
-begun. A run that is Begun is under way, or was cut short: once another run has begun it is CutShort. Of the oldest runs
-only steps that did not succeed are kept when there is no more room, until a later run repeats them.
+		Short: "Show the history of changes by ccmadm, and how to undo them",
+		Long: `Lists the runs that changed the cluster, oldest first; with RUN the steps of that run: what each step changed, and how
+to undo it. A step is written to the ConfigMap kube-system/` + v1alpha1.JournalName + ` before it begins. A run with state Begun is in
+progress or was interrupted; its state is CutShort once another run has begun. When the journal is full, the oldest runs
+keep only the steps that did not succeed, until a later run repeats them.
 
-It holds no secrets. With -o json there is a run in each line.`,
+The journal holds no secrets. -o json prints one run a line.`,
 		Example: `  ccmadm journal
   ccmadm journal 7`,
 		Args: cobra.MaximumNArgs(1),
@@ -117,7 +117,7 @@ func printSteps(out io.Writer, r *journal.Run) {
 	fmt.Fprintf(out, "Run %d: ccmadm %s on %s, version %s, %s\n", r.ID, r.Command, r.Machine, r.Version, r.State)
 	fmt.Fprintf(out, "Began %s, took %s\n", r.Began.UTC().Format(time.RFC3339), took(r.Began, r.Ended))
 	if r.Shortened {
-		fmt.Fprintln(out, "The journal had no room for it: these are its steps that did not succeed")
+		fmt.Fprintln(out, "The journal was full: only the steps that did not succeed were kept")
 	}
 	for i, step := range r.Steps {
 		fmt.Fprintf(out, "\n%d.%d %s: %s\n", r.ID, i+1, step.Name, step.What)
@@ -137,7 +137,7 @@ func printSteps(out io.Writer, r *journal.Run) {
 		}
 	}
 	if r.State == journal.Begun {
-		fmt.Fprintln(out, "\nIt has no end: it is under way, or was cut short.")
+		fmt.Fprintln(out, "\nIt has not ended: it is in progress, or was interrupted.")
 	}
 }
 

@@ -20,9 +20,9 @@ import (
 func newLB(s workflow.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lb",
-		Short: "Show load balancers: their addresses, who announces them, and why one does not work",
-		Long: "Services of type LoadBalancer that the provider onprem serves, and the control plane's own address. None of these\n" +
-			"commands changes anything.",
+		Short: "Show load balancers: addresses, announcing Nodes, and problems",
+		Long: `LoadBalancer Services of the provider onprem, and the control plane's own address. None of these commands changes
+anything.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -34,9 +34,9 @@ func newLBList(s workflow.Streams) *cobra.Command {
 	var o observer
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "Show every Service of type LoadBalancer, its addresses and who announces them",
-		Long: `Shows every Service of type LoadBalancer. READY is the condition ` + v1alpha1.LoadBalancerReady + `, or where the
-cloud-controller-manager has set none, what can be seen.` + exitStatuses(
+		Short: "List LoadBalancer Services, their addresses and the Nodes that announce them",
+		Long: `Shows every LoadBalancer Service. READY is the condition ` + v1alpha1.LoadBalancerReady + `, or the state as
+observed if the cloud-controller-manager has not set the condition.` + exitStatuses(
 			ending{finding.ExitNotInTime, "a Service is not ready"}),
 		Args: noArgs,
 		RunE: o.look(s, func(snapshot *network.Snapshot) error {
@@ -100,8 +100,8 @@ func newLBPools(s workflow.Streams) *cobra.Command {
 	var o observer
 	cmd := &cobra.Command{
 		Use:   "pools",
-		Short: "Show every AddressPool, how full it is, and whether it gives anything",
-		Long: `Shows every AddressPool as its status says.` + exitStatuses(
+		Short: "List AddressPools, their usage and status",
+		Long: `Shows every AddressPool with its status.` + exitStatuses(
 			ending{finding.ExitNotInTime, "an AddressPool is not Ready"}),
 		Args: noArgs,
 		RunE: o.look(s, func(snapshot *network.Snapshot) error {
@@ -144,7 +144,7 @@ func brokenPools(pools []v1alpha1.AddressPool) error {
 	for i := range pools {
 		if c := network.PoolReady(&pools[i]); c != nil && c.Status == "False" {
 			return &finding.Error{
-				Code: finding.ExitNotInTime, Err: fmt.Errorf("AddressPool %s gives nothing: %s", pools[i].Name, finding.Clean(c.Message)),
+				Code: finding.ExitNotInTime, Err: fmt.Errorf("AddressPool %s is not Ready: %s", pools[i].Name, finding.Clean(c.Message)),
 				Hint: finding.PoolNotReady.Kind().Do,
 			}
 		}

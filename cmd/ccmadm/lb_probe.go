@@ -21,13 +21,13 @@ func newLBProbe(s workflow.Streams) *cobra.Command {
 	var name string
 	cmd := &cobra.Command{
 		Use:   "probe ADDRESS",
-		Short: "Ask this machine's network who answers for an address",
+		Short: "Probe by ARP or NDP which machine answers for an address",
 		Long: `Sends ARP, or NDP for IPv6, from this machine, and shows every hardware address that answers within a second, also for
-the control plane's own address. It needs root, and a machine in the network of the address that is not the one that has
-it; it does not need a cluster. NODE is the Node whose agent reports the hardware address, or the control plane that
-answers from it, if there is a kubeconfig and the cluster answers within seconds.` + exitStatuses(
+the control plane's own address. It needs root, and a machine in the network of the address other than its owner. It needs no
+cluster. NODE is the Node whose agent reports the hardware address, or the control plane that answers from it, if there is a
+kubeconfig and the cluster answers within seconds.` + exitStatuses(
 			ending{finding.ExitDone, "one machine answers"}, ending{finding.ExitNotInTime, "no machine answers"},
-			ending{finding.ExitFound, "several machines answer, and packets go to either"}),
+			ending{finding.ExitFound, "several machines answer, and packets reach any of them"}),
 		Example: "  ccmadm lb probe 192.0.2.50",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -46,7 +46,7 @@ answers from it, if there is a kubeconfig and the cluster answers within seconds
 			}
 			found, err := machine.AskNeighbours(cmd.Context(), ifi, addr)
 			if errors.Is(err, fs.ErrPermission) {
-				return finding.Errorf("%w", err).WithHint("the same command behind sudo")
+				return finding.Errorf("%w", err).WithHint("run the same command with sudo")
 			}
 			if err != nil {
 				return observed(err)
@@ -88,7 +88,7 @@ func judgeNeighbours(addr netip.Addr, found []machine.Neighbour, here string) er
 				Code: finding.ExitNotInTime, Err: fmt.Errorf(text, addr, here), Hint: "ask from another machine in the network",
 			}
 		}
-		return &finding.Error{Code: finding.ExitNotInTime, Err: fmt.Errorf("nobody answers for %s within %s", addr, machine.NeighbourPatience)}
+		return &finding.Error{Code: finding.ExitNotInTime, Err: fmt.Errorf("no machine answers for %s within %s", addr, machine.NeighbourPatience)}
 	case 1:
 		return nil
 	default:

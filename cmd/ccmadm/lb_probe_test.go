@@ -87,7 +87,7 @@ func TestJudgeNeighbours_Here(t *testing.T) {
 	if err := judgeNeighbours(addr, nil, "lo"); err == nil || !strings.Contains(err.Error(), "this one has it on lo") {
 		t.Errorf("got %v", err)
 	}
-	const nobody = "nobody answers for 192.0.2.10"
+	const nobody = "no machine answers for 192.0.2.10"
 	if err := judgeNeighbours(addr, nil, ""); err == nil || !strings.Contains(err.Error(), nobody) {
 		t.Errorf("got %v", err)
 	}

@@ -18,11 +18,11 @@ func newLBVIP(s workflow.Streams) *cobra.Command {
 	var o observer
 	cmd := &cobra.Command{
 		Use:   "vip",
-		Short: "Show which machine has the control plane's own address, and why",
-		Long: `Shows the control planes of a cluster with controlPlaneVIP: which has the address, which have a vote on it, the state of the
-static pod, and why each of them has the address or has not. Node agents of the control planes report it. A report is up
-to 20 seconds old where nothing changes; a machine without an agent reports nothing. ` + "`ccmadm lb probe ADDRESS`" + ` asks the
-network instead.` + exitStatuses(
+		Short: "Show which machine has the control plane's address (VIP), and why",
+		Long: `Shows the control planes of a cluster with controlPlaneVIP: which one has the address, which ones vote on it, the state of
+the static pod, and the reason why each one has the address or not. The node agents of the control planes report it. A report
+is up to 20 seconds old while nothing changes; a machine without an agent reports nothing. ` + "`ccmadm lb probe ADDRESS`" + ` asks
+the network instead.` + exitStatuses(
 			ending{finding.ExitError, "the cluster has no such address, or does not answer"},
 			ending{finding.ExitNotInTime, "no control plane has the address, or no agent reports"}),
 		Args: noArgs,
@@ -83,7 +83,7 @@ func (o *observer) showVIP(ctx context.Context, s workflow.Streams) {
 	v, err := o.vip(ctx, s)
 	if err != nil {
 		line, _, _ := strings.Cut(err.Error(), "\n")
-		fmt.Fprintf(s.Err, "ccmadm: warning: who has the control plane's address is not known: %s\n", line)
+		fmt.Fprintf(s.Err, "ccmadm: warning: the owner of the control plane's address is unknown: %s\n", line)
 		return
 	}
 	if v != nil {

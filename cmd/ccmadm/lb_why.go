@@ -19,14 +19,14 @@ func newLBWhy(s workflow.Streams) *cobra.Command {
 	var o observer
 	cmd := &cobra.Command{
 		Use:   "why [NAMESPACE/]SERVICE",
-		Short: "Show how the address of a Service was decided, Node by Node",
-		Long: `Shows the addresses of a Service, who announces them, and for each Node whether it may have them. WHY is the rule that
-is against a Node, or the reason why it announces the address or does not; with -o wide every rule follows. What keeps
-the Service from being ready follows as findings.
+		Short: "Explain the address of a Service, Node by Node",
+		Long: `Shows the addresses of a Service, the Nodes that announce them, and for each Node whether it is eligible. WHY is the rule
+that excludes a Node, or the reason why it announces the address or not; -o wide lists every rule. Findings follow, with what
+keeps the Service from being ready.
 
 Neither a cordon nor ` + "`kubectl drain`" + ` moves an address:
 ` + "`kubectl label node NODE " + v1alpha1.DrainLabel + "=true`" + ` does.` + exitStatuses(
-			ending{finding.ExitError, "there is no such Service, or the cluster does not answer"},
+			ending{finding.ExitError, "the Service does not exist, or the cluster does not answer"},
 			ending{finding.ExitNotInTime, "the Service is not ready"}),
 		Example: "  ccmadm lb why shop/web",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -81,9 +81,9 @@ func printWhy(out io.Writer, w *network.Why, wide bool) error {
 		return err
 	}
 	for _, f := range w.Findings {
-		fmt.Fprintf(out, "\n%s %s: %s: %s\n", f.ID, f.Reason, f.Object, f.Message)
+		fmt.Fprintf(out, "\n%s %s: %s: %s\n    do: %s\n", f.ID, f.Reason, f.Object, f.Message, f.Do)
 		if f.Next != "" {
-			fmt.Fprintf(out, "    %s\n", f.Next)
+			fmt.Fprintf(out, "    next: %s\n", f.Next)
 		}
 	}
 	return nil
@@ -98,7 +98,7 @@ func shared(c network.Claim) string {
 
 func probed(c network.Claim) string {
 	if c.Probed == "" {
-		return ", the network not asked yet whether it is in use"
+		return ", not yet probed for another user on the network"
 	}
 	return ""
 }

@@ -35,18 +35,18 @@ func newLint(s workflow.Streams) *cobra.Command {
 	var l lintCommand
 	cmd := &cobra.Command{
 		Use:   "lint -f FILE|DIRECTORY|-",
-		Short: "Find what blocks a bootstrap in manifests and kubeadm configurations, and fix it",
-		Long: `Checks manifests of a cloud-controller-manager, and configurations of kubeadm and of Cluster API, for the mistakes that
-block the bootstrap of a cluster; and documents of kubeadm's and ccmadm's for fields that nobody reads. No cluster is
-asked. All files are looked at together: a permission may be granted in another file than the pod that needs it. Helm
-charts are checked as what ` + "`helm template`" + ` prints.
+		Short: "Check manifests and kubeadm configurations, and fix them",
+		Long: `Checks manifests of a cloud-controller-manager, and configurations of kubeadm and of Cluster API, for mistakes that
+block the bootstrap of a cluster, and documents of kubeadm and ccmadm for unknown fields. No cluster is needed. All files are
+checked together: a permission may be granted in another file than the pod that needs it. Check a Helm chart as the output of
+` + "`helm template`" + `.
 
 Each finding has the ID of a rule, which --explain ID and docs/reference/lint.md explain. An error blocks a bootstrap; a
-warning breaks something later, or elsewhere. With --fix, findings that have one right answer are fixed: in the file,
-where comments, order and anchors stay; with -f -, on standard output. The previous content is kept beside the file as
-FILE.bak, unless it is in a Git work tree. --diff shows what --fix would do, and changes nothing.
+warning breaks something later, or elsewhere. --fix fixes findings with one right answer: in the file, where comments, order
+and anchors stay; with -f -, on standard output. The previous content is kept beside the file as FILE.bak, unless it is in a
+Git work tree. --diff shows what --fix would do, and changes nothing.
 
-A file that cannot be read does not hide what is wrong with the others.` + exitStatuses(
+A file that cannot be read does not hide the findings of the others.` + exitStatuses(
 			ending{finding.ExitDone, "no errors; with --strict, no warnings either"},
 			ending{finding.ExitError, "a file cannot be read, or there is nothing in it to check"},
 			ending{finding.ExitUsage, "a file does not exist"}, ending{finding.ExitFound, "there are findings"}),
@@ -66,10 +66,10 @@ A file that cannot be read does not hide what is wrong with the others.` + exitS
 		nil,
 		"file, directory (its .yaml, .yml and .json, with sub-directories), or - for standard input; may be repeated",
 	)
-	flags.BoolVar(&l.fix, "fix", false, "fix what has one right answer")
+	flags.BoolVar(&l.fix, "fix", false, "fix findings that have one right answer")
 	flags.BoolVar(&l.diff, "diff", false, "show what --fix would do, and change nothing")
 	flags.BoolVar(&l.strict, "strict", false, "warnings count for the exit status as errors do")
-	flags.BoolVarP(&l.verbose, "verbose", "v", false, "say which objects were skipped")
+	flags.BoolVarP(&l.verbose, "verbose", "v", false, "list skipped objects")
 	flags.StringVarP(&l.output, "output", "o", "text", "text, json or sarif (SARIF 2.1.0)")
 	flags.StringVar(&l.version, "kubernetes-version", minors.Newest(), "the version that kubeadm configurations are for")
 	flags.StringVar(&l.explain, "explain", "", "explain the ID of a finding, or its reason, and check nothing")

@@ -20,7 +20,7 @@ import (
 func newMachines(s workflow.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "machines",
-		Short: "Check an inventory of machines, and compare it with a cluster",
+		Short: "Check an inventory of machines, and compare it with the cluster",
 		Long:  "An inventory lists the machines of a site for the provider onprem. None of these commands changes anything.",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -33,7 +33,7 @@ func newMachinesCheck(s workflow.Streams) *cobra.Command {
 	var path string
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Validate an inventory without a cluster; all errors at once",
+		Short: "Validate an inventory without a cluster",
 		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			inv, _, err := readInventory(path)

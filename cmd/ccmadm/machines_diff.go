@@ -27,12 +27,12 @@ func newMachinesDiff(s workflow.Streams) *cobra.Command {
 	var path string
 	cmd := &cobra.Command{
 		Use:   "diff",
-		Short: "Show what would change if an inventory became the one in use",
-		Long: `Asks the code of the cloud-controller-manager, and writes nothing. For each Node: whether it would be initialized, what would
-change of its labels, taints and addresses, and whether it would be deleted: when at the earliest, or which rule of the
-guard still keeps it. A Node that is stuck fits no machine, two machines, or one that another Node is; it stays as it is.
-Machines without a Node follow.` + exitStatuses(
-			ending{finding.ExitDone, "every Node is as the inventory says"},
+		Short: "Show what would change with another inventory",
+		Long: `Runs the code of the cloud-controller-manager without writing. For each Node: whether it would be initialized, which labels,
+taints and addresses would change, and whether it would be deleted: when at the earliest, or which rule of the deletion guard
+keeps it. A Node that is stuck matches no machine, two machines, or a machine of another Node; it stays as it is. Machines
+without a Node follow.` + exitStatuses(
+			ending{finding.ExitDone, "every Node agrees with the inventory"},
 			ending{finding.ExitPreflight, "the inventory would be rejected, and the last good one stays"},
 			ending{finding.ExitFound, "something would change, or a Node is stuck"}),
 		Example: `  ccmadm machines diff -f inventory.yaml

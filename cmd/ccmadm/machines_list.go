@@ -18,9 +18,9 @@ func newMachinesList(s workflow.Streams) *cobra.Command {
 	var path string
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "Show which Node is which machine and why",
-		Long: `For each Node of the cluster: the machine that it is, what it was recognized by, what the inventory says of it, and why it
-stays as it is, or goes. Machines that no Node is follow. What would change is shown by "machines diff".` + exitStatuses(
+		Short: "List Nodes with their machines",
+		Long: `Shows for each Node of the cluster its machine, the property that identified it, its entry in the inventory, and why it
+stays as it is or is deleted. Machines without a Node follow. "machines diff" shows changes.` + exitStatuses(
 			ending{finding.ExitFound, "a Node fits more than one machine"}),
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -62,7 +62,7 @@ func showMachines(out io.Writer, plan *nodes.Plan) error {
 	}
 	if len(unclear) > 0 {
 		return &finding.Error{Code: finding.ExitFound, Err: errors.Join(unclear...), Hint: "make the machines' match rules " +
-			"distinct; nothing is ever guessed"}
+			"distinct; ccmadm never guesses"}
 	}
 	return nil
 }

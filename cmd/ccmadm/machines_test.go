@@ -64,10 +64,10 @@ func TestShowMachines(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `NODE  MACHINE  BY          STATE           NOTE
-k     -        -           -               another provider's: never touched
+k     -        -           -               Node of another provider: never changed
 w1    r1       providerID  active          -
 w2    r2       providerID  decommissioned  delete: would be announced, and done in 5m0s at the earliest
-w3    r3       providerID  decommissioned  delete: stays as long as this holds: the inventory protects it
+w3    r3       providerID  decommissioned  delete: kept: the inventory protects it
 w4    -        -           -               not listed: adopted
 -     r9       -           active          no Node
 `
@@ -92,10 +92,10 @@ func TestShowPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `NODE  MACHINE  ACTION     DETAIL
-k     -        unchanged  another provider's: never touched
+k     -        unchanged  Node of another provider: never changed
 w1    r1       update     label topology.kubernetes.io/zone: ber-a -> ber-b
 w2    r2       delete     would be announced, and done in 5m0s at the earliest
-w3    r3       delete     stays as long as this holds: the inventory protects it
+w3    r3       delete     kept: the inventory protects it
 w4    -        unchanged  not listed: adopted
 -     r9       no Node    active
 `

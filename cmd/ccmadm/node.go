@@ -20,9 +20,9 @@ func newNode(s workflow.Streams) *cobra.Command {
 	var root string
 	cmd := &cobra.Command{
 		Use:   "node",
-		Short: "Change or show the kubelet of this machine, which is a node already",
-		Long: `Steps on one machine, for clusters that go into external cloud mode or leave it: "ccmadm adopt" and "ccmadm
-leave" run them on each machine, or name them to be run there by hand.`,
+		Short: "Change or show the kubelet flags of a machine in an existing cluster",
+		Long: `Steps on one machine of a cluster that enters or leaves external cloud mode. "ccmadm adopt" and "ccmadm leave" run
+them on each machine, or list the machines where you run them.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.PersistentFlags().StringVar(&root, "root", "/",
@@ -37,11 +37,11 @@ func newNodeExternal(s workflow.Streams, root *string) *cobra.Command {
 	cmd.Use = "external"
 	cmd.Short = "Set the kubelet to external cloud mode, and keep the Node's address"
 	cmd.Long = `Writes the kubelet's drop-in with --cloud-provider=external and --node-ip, restarts the kubelet, and waits
-until it runs with these flags and answers. Where it does not, its former flags are given back to it. Pods are not touched. The Node gets no taint, so that nothing initializes it yet: "ccmadm adopt" does
-that.
+until it runs with these flags and responds. If it does not, its former flags are restored. Pods are not touched. The Node
+gets no taint, so it is not initialized yet: "ccmadm adopt" does that.
 
-A flag that stands in two places is refused, and so is one that would win over ours. The second time nothing is written,
-and the kubelet is not restarted.` + kubeletEndings()
+A flag that is set in two places is refused, and so is a flag that would override ours. The command is idempotent: a second
+run writes nothing and does not restart the kubelet.` + kubeletEndings()
 	cmd.Example = "  ccmadm node external\n  ccmadm node external --node-ip 192.0.2.11"
 	cmd.Flags().StringVar(&o.NodeIP, "node-ip", "",
 		"the kubelet's address, or one of each family with a comma (default: what its Node has)")
@@ -53,18 +53,18 @@ func newNodePlain(s workflow.Streams, root *string) *cobra.Command {
 	cmd := nodeStep(s, root, &o, kubelet.Plain)
 	cmd.Use = "plain"
 	cmd.Short = "Take the kubelet out of external cloud mode"
-	cmd.Long = `Removes the kubelet's drop-in and its file of flags, and --cloud-provider from the flags that kubeadm
-wrote when the machine joined; restarts the kubelet, and waits until it runs without and answers. Where it does not,
-it gets them again. A flag in an administrator's file is refused.` + kubeletEndings()
+	cmd.Long = `Removes the kubelet's drop-in and its file of flags, and --cloud-provider from the flags that kubeadm wrote when the
+machine joined; restarts the kubelet, and waits until it runs without them and responds. If it does not, they are restored.
+A flag in an administrator's file is refused.` + kubeletEndings()
 	cmd.Example = "  ccmadm node plain"
-	cmd.Flags().BoolVar(&o.Forget, "forget", false, "also remove what ccmadm noted on this machine of its cluster")
-	cmd.Flags().BoolVar(&o.Purge, "purge", false, "also remove whatever is ccmadm's on this machine")
+	cmd.Flags().BoolVar(&o.Forget, "forget", false, "also remove ccmadm's notes on the cluster from this machine")
+	cmd.Flags().BoolVar(&o.Purge, "purge", false, "also remove everything of ccmadm on this machine")
 	return cmd
 }
 
 func kubeletEndings() string {
 	return exitStatuses(
-		ending{finding.ExitError, "the kubelet did not answer with the new flags and has its former ones again"},
+		ending{finding.ExitError, "the kubelet did not answer with the new flags, and its former flags were restored"},
 		ending{finding.ExitRefused, "nothing was changed"},
 	)
 }
@@ -101,8 +101,8 @@ func newNodeShow(s workflow.Streams, root *string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Show the kubelet's version, its flags of cloud mode, and where each comes from",
-		Long: `Reads the running kubelet's command line, and the files that feed it. Writes nothing. Of several places the
-last one wins. "Runs" is no where the kubelet was not restarted since the file was written.`,
+		Long: `Reads the running kubelet's command line, and the files that feed it. Writes nothing. If several files set a flag, the
+last one wins. RUNS is "no" if the kubelet was not restarted after the file was written.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkOutput(output); err != nil {

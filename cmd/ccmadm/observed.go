@@ -32,7 +32,7 @@ func observed(err error) error {
 	return &finding.Error{Code: finding.ExitError, Err: err}
 }
 
-// asked is observed for what only the API server was asked for. Where nobody answers, that is one line, however much was
+// asked is observed for what only the API server was asked for. Where nothing answers, that is one line, however much was
 // asked; who is not let in is told so once, too.
 func asked(err error) error { return askedOf(err, hintUnreached) }
 
@@ -45,7 +45,7 @@ func askedOf(err error, hint string) error {
 	switch {
 	case errors.As(err, &known), errors.Is(err, context.Canceled):
 	case apierrors.IsUnauthorized(err):
-		return finding.Errorf("ask the API server: it does not know who asks: Unauthorized").WithHint(hintUnknown)
+		return finding.Errorf("authenticate to the API server: Unauthorized").WithHint(hintUnknown)
 	case errors.As(err, &request):
 		return finding.Errorf("reach the API server %s: %w", serverAsked(request), request.Err).
 			WithHint("%s", hintFor(request, hint))

@@ -110,8 +110,8 @@ func newProviderShow(s workflow.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show NAME|FILE",
 		Short: "Show a provider's features, requirements and known traps",
-		Long: "Shows a built-in profile, or with -o yaml prints it as a start for one of your own. A file is read as " +
-			"--profile reads it, so this is also its check.",
+		Long: "Shows a built-in profile; -o yaml prints it as a template for one of your own. A file is read in the same way as " +
+			"by --profile, so this also validates it.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return finding.Usagef("provider show: want the name of one provider, got %d; `ccmadm provider list` shows them", len(args))

@@ -39,20 +39,19 @@ func newRehearse(s workflow.Streams) *cobra.Command {
 	var r rehearser
 	cmd := &cobra.Command{
 		Use:   "rehearse",
-		Short: "Show what a provider's cloud-controller-manager would do to every Node, and let it write nothing",
-		Long: `Runs a provider's own cloud-controller-manager against a live cluster, through a proxy that lets no write
-through, and shows for each Node whether the cloud recognizes it, what would be written to it, and whether it would be
-deleted. It takes two runs of the program, of some seconds each; 1,000 Nodes take about a minute and a half.
+		Short: "Preview what a provider's cloud-controller-manager would do to every Node, without writing",
+		Long: `Runs a provider's own cloud-controller-manager against an existing cluster, through a proxy that forwards no writes. For
+each Node it shows whether the cloud recognizes it, what would be written to it, and whether it would be deleted. It runs the
+program twice, for some seconds each; 1,000 Nodes take about a minute and a half.
 
-It runs in a pod on a control plane, in the provider's image, where the machine's network and its identity in the cloud
-are: in a namespace of its own, which goes afterwards. That pod may read what the program reads; an admission policy,
-which is seen to be in force before, denies whatever it would write. With --binary it runs on this machine, and nothing
-is made in the cluster.
+It runs in a pod on a control plane, in the provider's image, with that machine's network and cloud identity, in a namespace
+that is removed afterwards. The pod may read what the program reads; an admission policy denies all of its writes, and ccmadm
+checks that the policy is in force first. With --binary it runs on this machine, and nothing is created in the cluster.
 
-The program finds an empty HOME and the environment variables that --env names, and no others. It asks its cloud as
-ever: give it credentials that can only read, where the cloud has such. "Would be deleted" is what the cloud says now.` + exitStatuses(
-			ending{finding.ExitFound, "a Node would be deleted or not be recognized, or that is not known"},
-			ending{finding.ExitRefused, "the profile says that the program does more than a rehearsal can prevent\n  (`ccmadm provider show`), or there can be no pod"}),
+The program gets an empty HOME and only the environment variables that --env names. Its requests to the cloud are not
+intercepted: use read-only credentials if the cloud has them. "Would be deleted" reflects what the cloud returns now.` + exitStatuses(
+			ending{finding.ExitFound, "a Node would be deleted, would not be recognized, or could not be checked"},
+			ending{finding.ExitRefused, "by its profile the program has effects that a rehearsal cannot prevent\n  (`ccmadm provider show`), or the pod cannot be created"}),
 		Example: `  ccmadm rehearse --provider aws --cloud-config cloud.conf
   ccmadm rehearse --provider aws --binary ./aws-cloud-controller-manager --cloud-config cloud.conf --credential credentials=./credentials`,
 		Args: noArgs,
@@ -68,7 +67,7 @@ ever: give it credentials that can only read, where the cloud has such. "Would b
 		"cloud-controller-manager image of the pod instead of the profile's")
 	flags.StringVar(&r.settings.ControllerManager.Version, "image-tag", "", "tag instead of the profile's")
 	flags.StringVar(&r.mirror, "image-repository", "", "mirror that has the images, as kubeadm's --image-repository")
-	flags.StringVar(&r.program, "program", "", "the program's file in the image, where the profile does not know it")
+	flags.StringVar(&r.program, "program", "", "path of the program in the image, if the profile does not have it")
 	flags.StringVar(&r.ownImage, "node-image", ownImage+version, "image whose entrypoint is ccmadm, for the same pod")
 	flags.StringVar(&r.settings.CloudConfig.File, "cloud-config", "", "the provider's configuration file")
 	flags.StringArrayVar(&r.credentials, "credential", nil,
@@ -135,14 +134,14 @@ func (r *rehearser) show(report *rehearsal.Report, s workflow.Streams) error {
 	return report.WriteTable(s.Out, r.output == "wide")
 }
 
-// allowed says whether the program can be rehearsed, by its profile and by what was given.
+// allowed reports whether the program can be rehearsed, by its profile and by what was given.
 func (r *rehearser) allowed(p *templates.Profile, s workflow.Streams) error {
 	known := p.CanRehearse()
 	switch {
 	case known.Verdict == templates.RehearsalRefused || !p.Has(templates.Nodes) || p.OwnFlags:
 		why := known.Why
 		if known.Verdict != templates.RehearsalRefused {
-			why = "it has not upstream's controllers of Nodes"
+			why = "it does not run upstream's node controllers"
 		}
 		return finding.Refusedf("rehearse provider %s: %s", p.Name, why)
 	case r.binary != "" && (r.program != "" || r.settings.ControllerManager.Image != ""):
@@ -151,7 +150,7 @@ func (r *rehearser) allowed(p *templates.Profile, s workflow.Streams) error {
 		return finding.Usagef("--program is missing: the file of provider %s that its image starts; or --binary, for this machine",
 			p.Name)
 	case known.Verdict == templates.RehearsalUnknown:
-		fmt.Fprintf(s.Err, "ccmadm: warning: whether provider %s does more than upstream's controllers is not known: %s\n", p.Name, known.Why)
+		fmt.Fprintf(s.Err, "ccmadm: warning: it is unknown whether provider %s does more than upstream's controllers: %s\n", p.Name, known.Why)
 	}
 	if err := rehearsal.CheckArgs(r.args); err != nil {
 		return finding.Usagef("read --arg: %w", err)

@@ -86,7 +86,7 @@ func newRunTask(s workflow.Streams) *cobra.Command {
 	var env []string
 	var log bool
 	cmd := &cobra.Command{
-		Use: "run-task", Short: "Rehearse in a pod what a task says", Hidden: true, Args: noArgs,
+		Use: "run-task", Short: "Run the rehearsal of a task in a pod", Hidden: true, Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			sender := rehearsal.NewSender(s.Out)
 			o, err := readTask(task, account, s.Getenv)

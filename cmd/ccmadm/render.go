@@ -48,7 +48,7 @@ func (r *renderer) declare(cmd *cobra.Command) {
 	flags.StringVar(&r.settings.ControllerManager.Version, "image-tag", "", "tag instead of the profile's")
 	flags.BoolVar(&r.serving, "serving-certificates", false, "approve the serving certificates that kubelets with serverTLSBootstrap ask for")
 	flags.StringSliceVar(&r.names, "serving-certificate-names", nil, "DNS names, or *.DOMAIN, that Nodes may have without a proof")
-	flags.StringSliceVar(&r.ranges, "serving-certificate-ranges", nil, "CIDRs in which addresses of Nodes are believed for them")
+	flags.StringSliceVar(&r.ranges, "serving-certificate-ranges", nil, "CIDRs in which addresses of Nodes are accepted for them")
 	flags.StringVar(&r.mirror, "image-repository", "", "mirror that has the images, as kubeadm's --image-repository")
 }
 
@@ -107,10 +107,10 @@ func newRender(s workflow.Streams) *cobra.Command {
 	var output, dir string
 	cmd := &cobra.Command{
 		Use:   "render --provider NAME --cluster-name NAME",
-		Short: "Print what would be applied for a provider, without a cluster",
-		Long: `Prints the RBAC objects, the Secret if files were given, and the workload, ready for kubectl apply --server-side. In mode
+		Short: "Print the manifests for a provider, without a cluster",
+		Long: `Prints the RBAC objects, the Secret if you pass files, and the workload, ready for kubectl apply --server-side. In mode
 StaticPod the last document is the static pod, for ` + machine.CCMManifest + `.
-With -o kustomize, one file per object and a kustomization.yaml are written to --output-dir.`,
+With -o kustomize, it writes one file per object and a kustomization.yaml to --output-dir.`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			objects, pod, err := r.render(s)

@@ -19,13 +19,14 @@ func newReset(s workflow.Streams) *cobra.Command {
 	var o workflow.Inputs
 	cmd := &cobra.Command{
 		Use:   "reset [flags] [-- kubeadm reset flags]",
-		Short: "Take this machine out of its cluster: kubeadm reset, and what ccmadm wrote here",
-		Long: `Runs "kubeadm reset", and removes what ccmadm has written on this machine, and the pod routes, the masquerading and the
-shield of the control plane's address that the node agent has put into its kernel. Objects in the cluster stay, since other machines use them. Everything behind -- goes to kubeadm.`,
+		Short: "Remove this machine from its cluster: kubeadm reset, and ccmadm's files",
+		Long: `Runs "kubeadm reset", and removes what ccmadm wrote on this machine, and the node agent's pod routes, masquerading and shield
+of the control plane's address from the kernel. Objects in the cluster stay, since other machines use them. Arguments after
+-- go to kubeadm.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if stray := beforeDash(cmd, args); len(stray) > 0 {
 				return finding.Usagef("reset takes no arguments: %q", stray).
-					WithHint("flags of kubeadm go behind --: ccmadm reset -- %s", stray[0])
+					WithHint("flags of kubeadm go after --: ccmadm reset -- %s", stray[0])
 			}
 			m := machine.New()
 			m.PodNetwork = podNetwork

@@ -39,18 +39,17 @@ func newRollback(s workflow.Streams) *cobra.Command {
 	r.options = workflow.Inputs{Role: kubeadm.RoleInit, Existing: true, Operation: record.Ordinary{}}
 	cmd := &cobra.Command{
 		Use:   "rollback [RUN]",
-		Short: "Lead the cluster back to before a run of ccmadm apply, adopt or leave",
-		Long: `Applies the settings that the cluster's record had before a run of the journal, or before the newest one that
-has changed them: shows the difference, asks, and does what ` + "`ccmadm apply`" + ` does with a file that says
-just that. It is a run of its own, so a rollback can be rolled back. Credentials, configuration files and the inventory
-are in no record, and stay as they are.
+		Short: "Roll back a run of ccmadm apply, adopt or leave",
+		Long: `Applies the settings that the cluster's record had before a run of the journal, or before the newest run that changed them.
+It shows the difference, asks, and does the same as ` + "`ccmadm apply`" + ` with a file of these settings. A rollback is a run of its
+own, and can be rolled back. Credentials, configuration files and the inventory are in no record, and stay as they are.
 
-Before a run of ` + "`ccmadm adopt`" + ` leads what ` + "`ccmadm leave`" + ` does, and before one of ` + "`ccmadm leave`" + `
-what ` + "`ccmadm adopt`" + ` does with the settings of then, from wherever the run has stopped; --via says how steps on
-other machines are done. Without RUN only where it is the newest run. Where leave has removed the provider's files, they
-are to be given again.
+Rolling back a run of ` + "`ccmadm adopt`" + ` executes ` + "`ccmadm leave`" + `. Rolling back a run of ` + "`ccmadm leave`" + ` executes
+` + "`ccmadm adopt`" + ` with the settings recorded at that time. Both start from the step where the run stopped; --via selects how
+steps run on other machines. Without RUN this applies only to the newest run. If leave has removed the provider's files, pass
+them again.
 
-It runs on a control plane. In mode StaticPod the other control planes are named, as by ` + "`ccmadm apply`" + `.`,
+It runs on a control plane. In mode StaticPod it names the other control planes, as ` + "`ccmadm apply`" + ` does.`,
 		Example: `  ccmadm rollback
   ccmadm rollback 7 --yes
   ccmadm rollback --via pods   # of adopt, or leave

@@ -56,9 +56,9 @@ func newRoot(s workflow.Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "ccmadm",
 		Short: "kubeadm for external clouds",
-		Long: `ccmadm runs extra phases around kubeadm init and kubeadm join, so that a cluster in external cloud mode comes up
-right the first time: every kubelet in external mode, the cloud-controller-manager with its permissions in place, every node
-initialized, or a reason why not.
+		Long: `ccmadm runs extra phases around kubeadm init and kubeadm join, so that a cluster comes up in external cloud mode: every
+kubelet in external mode, the cloud-controller-manager with its permissions in place, and every node initialized, or the
+reason why not.
 
 On the first machine:        ccmadm init
 On every further machine:    ccmadm join HOST:PORT --token ... --discovery-token-ca-cert-hash ...

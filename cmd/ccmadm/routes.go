@@ -14,8 +14,8 @@ import (
 func newRoutes(s workflow.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "routes",
-		Short: "Show the routes to pods that node agents have set, and those that are missing",
-		Long:  "Routes of the provider onprem, as the agents report them. None of these commands changes anything.",
+		Short: "Show the pod routes that node agents set, and missing ones",
+		Long:  `Routes of the provider onprem, as the agents report them. None of these commands changes anything.`,
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -27,7 +27,7 @@ func newRoutesList(s workflow.Streams) *cobra.Command {
 	var o observer
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "Show every route that an agent reports",
+		Short: "List every route that an agent reports",
 		Args:  noArgs,
 		RunE: o.look(s, func(snapshot *network.Snapshot) error {
 			list := snapshot.Routes()
@@ -38,7 +38,7 @@ func newRoutesList(s workflow.Streams) *cobra.Command {
 			for _, r := range list {
 				note := ""
 				if !r.Live {
-					note = "its agent is silent"
+					note = "its agent does not report"
 				}
 				w.Row(r.Node, r.Destination, r.Via, r.To, note)
 			}
@@ -53,9 +53,9 @@ func newRoutesCheck(s workflow.Streams) *cobra.Command {
 	var o observer
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Find the routes that a Node needs and has not",
-		Long: `Compares what agents report with what each Node needs: a route to the pod networks of every other. Where agents
-set routes, a Node with a pod network needs them even if its agent never came up.` + exitStatuses(
+		Short: "Find missing pod routes",
+		Long: `Compares the routes that agents report with the routes that each Node needs: one to the pod CIDRs of every other Node.
+If agents set routes, a Node with a pod CIDR needs them even if its agent has never started.` + exitStatuses(
 			ending{finding.ExitNotInTime, "a route is missing, or an agent has not reported for a minute or never did"}),
 		Args: noArgs,
 		RunE: o.look(s, func(snapshot *network.Snapshot) error {

@@ -24,12 +24,12 @@ func newStatus(s workflow.Streams) *cobra.Command {
 	var o observer
 	cmd := &cobra.Command{
 		Use:   "status [NODE...]",
-		Short: "Show the state of every node, and the cause where one is not initialized",
+		Short: "Show the state of every node, and why one is not initialized",
 		Long: `Shows each node's state once: ` + strings.Join(nodes.StateNames(), ", ") + `.
 
-Load balancers, routes and the control plane's own address have a line each where there are any. They do not change the
+Load balancers, routes and the control plane's own address have one line each, if the cluster has any. They do not change the
 exit status: "ccmadm lb list" and "ccmadm routes check" have one for them.` + exitStatuses(
-			ending{finding.ExitNotInTime, "a Node is below Addressed, a kubelet stopped posting status or runs without\n  --cloud-provider=external, or a cloud-controller-manager that was there has no leader"}),
+			ending{finding.ExitNotInTime, "a Node is below Addressed, a kubelet stopped posting status or runs without\n  --cloud-provider=external, or the cloud-controller-manager has lost its leader"}),
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if err := o.checkDisplay(); err != nil {
 				return err

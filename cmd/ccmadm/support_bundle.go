@@ -26,17 +26,17 @@ func newSupportBundle(s workflow.Streams) *cobra.Command {
 	var b support
 	cmd := &cobra.Command{
 		Use:   "support-bundle",
-		Short: "Write one archive of what somebody needs who looks for a fault elsewhere",
-		Long: `Writes a tar.gz with all that the doctor saw and found, logs of cloud-controller-managers and node agents, Events of
-kube-system, kubeadm's and ccmadm's configuration, and what this machine's kubelet and static pods run with. It changes
+		Short: "Collect diagnostics into a support bundle",
+		Long: `Writes a tar.gz with the input and the results of the doctor, logs of cloud-controller-managers and node agents, Events of
+kube-system, the configuration of kubeadm and ccmadm, and the flags of this machine's kubelet and static pods. It changes
 nothing else.
 
-No Secret is read, and of this machine's certificates and kubeconfigs nothing but their ends. Values of variables and of a
-cloud's configuration, and what looks like a credential anywhere, are taken out. Names and addresses are in it, and a program
-may have logged what nobody recognizes: look at it before you send it.
+No Secret is read, and of this machine's certificates and kubeconfigs only the expiry. Values of variables and of a cloud's
+configuration, and everything that looks like a credential, are removed. Names and addresses are in it, and a program may
+have logged a credential in a form that is not recognized: check the file before you send it.
 
-What could not be seen is said, and stands in not-seen.txt; without a cluster that answers there is this machine's part.
-The file has mode 0600, is there when it is complete, and replaces none.` + exitStatuses(
+Objects that could not be read are listed in not-seen.txt; without a reachable cluster the file has this machine's part. It
+has mode 0600, appears only when it is complete, and never replaces a file.` + exitStatuses(
 			ending{finding.ExitDone, "the file is written"},
 			ending{finding.ExitError, "the file is written without the cluster, which does not answer; or it could not be written"},
 			ending{finding.ExitUsage, "the file exists already"}),
@@ -48,7 +48,7 @@ The file has mode 0600, is there when it is complete, and replaces none.` + exit
 	b.declareKubeconfig(cmd)
 	cmd.Flags().StringVarP(&b.file, "output", "o", "", "the file (default: ccmadm-support-TIME.tar.gz in this directory)")
 	cmd.Flags().StringVar(&b.root, "root", "/", "where the machine's root is mounted: in a pod with hostPID and hostNetwork, /host say")
-	cmd.Flags().DurationVar(&b.timeout, "timeout", time.Minute, "how long to look at the cluster; what was not seen by then is said")
+	cmd.Flags().DurationVar(&b.timeout, "timeout", time.Minute, "time limit for the cluster; objects that were not read by then are listed")
 	return cmd
 }
 

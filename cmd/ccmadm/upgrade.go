@@ -20,7 +20,7 @@ import (
 func newUpgrade(s workflow.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "upgrade",
-		Short: "Upgrade Kubernetes, the cloud-controller-manager with it",
+		Short: "Upgrade Kubernetes together with the cloud-controller-manager",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -41,18 +41,18 @@ func newUpgradePlan(s workflow.Streams) *cobra.Command {
 	var u upgradePlan
 	cmd := &cobra.Command{
 		Use:   "plan [VERSION] [flags] [-- kubeadm upgrade plan flags]",
-		Short: "Show what an upgrade changes, what stands in its way, and what is done where in which order",
-		Long: `Runs "kubeadm upgrade plan", and shows what that does not know: the release of the cloud-controller-manager that goes
-with the version, and its skew to every API server; arguments and feature gates that components of the version refuse, in
-the live kubeadm configuration, the kubelets' configuration, static pods, the files of this machine's kubelet, what other
-kubelets tell of themselves, and the cluster's record; the images; and the steps, machine by machine. VERSION is that of the
-installed kubeadm where it is left out.
+		Short: "Show the upgrade plan: target versions, blockers, and steps per node",
+		Long: `Runs "kubeadm upgrade plan", and adds what kubeadm does not check: the release of the cloud-controller-manager for the
+version, and its skew to every API server; arguments and feature gates that components of the version refuse, in the live
+kubeadm configuration, the kubelets' configuration, static pods, the files of this machine's kubelet, the flags that other
+kubelets report, and the cluster's record; the images; and the steps, machine by machine. VERSION defaults to that of the
+installed kubeadm.
 
-With --via pods or ssh each machine is asked for its kubeadm, kubelet and ccmadm, and the plan has what
-"ccmadm upgrade apply" with the same flags would do there, and what is missing where.
+With --via pods or ssh it checks kubeadm, kubelet and ccmadm on each machine. The plan then has the steps of
+"ccmadm upgrade apply" with the same flags, and the missing prerequisites of each machine.
 
-It runs on a control plane and changes nothing, but for the Job that kubeadm's own plan makes to see whether pods run,
-and with --via pods a pod on each machine that is gone behind its answer.` + exitStatuses(
+It runs on a control plane and changes nothing. It creates only the Job by which kubeadm's own plan checks that pods run, and
+with --via pods one pod on each machine, which is removed after its answer.` + exitStatuses(
 			ending{finding.ExitDone, "nothing is to be done"}, ending{finding.ExitFound, "the steps of the plan are to be done"},
 			ending{finding.ExitPreflight, "something has to be removed or repaired first"},
 			ending{finding.ExitRefused, "this machine is not a control plane of a cluster with a record"}),
@@ -121,7 +121,7 @@ func (u *upgradePlan) run(ctx context.Context, s workflow.Streams, asked string,
 	}
 	if blocked := plan.Blocked(); len(blocked) > 0 {
 		return finding.Preflightf("upgrade to %s: %d findings are in the way", plan.Then, len(blocked)).
-			WithHint("each says what to do; ccmadm lint --explain ID says more. Nothing was changed")
+			WithHint("each has a remedy; ccmadm lint --explain ID has details. Nothing was changed")
 	}
 	if len(plan.Steps) > 0 {
 		return errFound

@@ -32,24 +32,28 @@ func newUpgradeApply(s workflow.Streams) *cobra.Command {
 	var u upgradeRun
 	cmd := &cobra.Command{
 		Use:   "apply VERSION [flags] [-- kubeadm upgrade apply flags]",
-		Short: "Upgrade the first control plane, and the cloud-controller-manager with it",
-		Long: `Upgrades the cluster's configuration and this control plane, the first one, with the kubeadm that is installed, which
-has to be of VERSION: checks what "ccmadm upgrade plan" checks, and that the cloud-controller-manager's image for the
-version can be pulled; takes out of the live configuration what components of the version refuse; runs "kubeadm upgrade
-apply VERSION --yes"; gives the kubelet its flags of external mode again where they were lost; renews the certificate of
-the cloud-controller-manager; brings that to its release; writes the version into the cluster's record; and asks a Service.
+		Short: "Upgrade the first control plane and the cloud-controller-manager",
+		Long: `Upgrades the cluster's configuration and this control plane, the first one, with the installed kubeadm, which must have
+version VERSION. It:
 
-A static pod that asks this machine's API server goes with it. In the modes DaemonSet and Deployment the
-cloud-controller-manager stays as it is until every API server is new enough: the last "ccmadm upgrade node" of a
-control plane brings it along. Packages are yours to install.
+1. runs the checks of "ccmadm upgrade plan", and pulls the cloud-controller-manager's image for the version
+2. removes from the live configuration what components of the version refuse
+3. runs "kubeadm upgrade apply VERSION --yes"
+4. restores the kubelet's flags of external mode if they were lost
+5. renews the certificate of the cloud-controller-manager, and changes it to its new release
+6. writes the version to the cluster's record, and checks that a Service responds
 
-With --via pods or ssh it goes on to the other machines: "ccmadm upgrade node" on each other control plane, one after
-the other, and then on the workers. Before anything is changed each machine is asked for its kubeadm; where that of VERSION
-is missing nothing begins, and the command that installs it is shown. It stops at the first machine that does not come
-through. --config FILE, and flags behind -- that "kubeadm upgrade node" has, too, go along.
+A static pod that uses this machine's API server is upgraded with it. In the modes DaemonSet and Deployment the
+cloud-controller-manager stays as it is until every API server is new enough: the last "ccmadm upgrade node" of a control
+plane upgrades it. You install the packages.
 
-Each step is in the journal. Interrupted anywhere, the same command goes on. ` + "`ccmadm rollback`" + ` leads the
-cloud-controller-manager back to its former release; Kubernetes does not go back.` + upgradeEndings(),
+With --via pods or ssh it continues on the other machines: "ccmadm upgrade node" on each other control plane, one after the
+other, and then on the workers. First it checks the kubeadm of each machine: if VERSION is missing there, it does not start,
+and shows the command that installs it. It stops at the first machine that fails. --config FILE is passed on, and so are the
+flags after -- that "kubeadm upgrade node" has, too.
+
+Each step is in the journal. After an interruption the same command resumes. ` + "`ccmadm rollback`" + ` reverts the
+cloud-controller-manager to its former release; Kubernetes cannot be downgraded.` + upgradeEndings(),
 		Example: `  ccmadm upgrade apply v1.36.3
   ccmadm upgrade apply v1.36.3 --via pods              # the other machines, too
   ccmadm upgrade apply v1.36.3 -- --etcd-upgrade=false
@@ -90,15 +94,15 @@ func newUpgradeNode(s workflow.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "node [flags] [-- kubeadm upgrade node flags]",
 		Short: "Upgrade this machine to the version of the cluster's configuration",
-		Long: `Upgrades another control plane, or a worker, after "ccmadm upgrade apply" on the first control plane, with the
-kubeadm that is installed, which has to be of the version of the cluster's configuration: runs "kubeadm upgrade node",
-and gives the kubelet its flags of external mode again where they were lost.
+		Long: `Upgrades another control plane, or a worker, after "ccmadm upgrade apply" on the first control plane, with the installed
+kubeadm, which must have the version of the cluster's configuration: runs "kubeadm upgrade node", and restores the kubelet's
+flags of external mode if they were lost.
 
-On a control plane it then renews the certificate of the cloud-controller-manager's static pod and brings that to its
-release; in the modes DaemonSet and Deployment the last control plane brings the cloud-controller-manager along. Each
-step is in the journal, and the run holds the Lease, as with "ccmadm upgrade apply". A worker may do neither.
+On a control plane it then renews the certificate of the cloud-controller-manager's static pod and changes the pod to its new
+release; in the modes DaemonSet and Deployment the last control plane upgrades the cloud-controller-manager. Each step is in
+the journal, and the run holds the Lease, as with "ccmadm upgrade apply". A worker has permission for neither.
 
-Interrupted anywhere, the same command goes on.` + upgradeEndings(),
+After an interruption the same command resumes.` + upgradeEndings(),
 		Example: `  ccmadm upgrade node
   ccmadm upgrade node -- --etcd-upgrade=false`,
 		RunE: func(cmd *cobra.Command, args []string) error {

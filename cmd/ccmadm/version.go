@@ -19,7 +19,7 @@ func newVersion(s workflow.Streams) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "Print the version, and what it works with",
+		Short: "Print the version and the supported versions",
 		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			switch output {

@@ -19,10 +19,10 @@ func newWait(s workflow.Streams) *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "wait [NODE...]",
-		Short: "Wait until every node, or those named, are initialized",
+		Short: "Wait until all or the named nodes are initialized",
 		Long: `Follows nodes through their states: ` + strings.Join(nodes.StateNames(), ", ") + `.
-When the time is up it names each node that is behind, its state, the cause, and what to do.` + exitStatuses(
-			ending{finding.ExitNotInTime, "the time is up, and a Node is not in the state"}),
+After the timeout it lists each node that has not reached the state, with its state, cause and remedy.` + exitStatuses(
+			ending{finding.ExitNotInTime, "timeout, and a Node has not reached the state"}),
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if err := o.checkDisplay(); err != nil {
 				return err

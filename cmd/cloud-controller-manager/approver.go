@@ -39,7 +39,7 @@ func (a *approval) declare(flags *pflag.FlagSet) {
 
 func (a *approval) declareRanges(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&a.ranges, "serving-certificate-ranges", nil,
-		"CIDRs in which an address is believed that only the kubelet of its Node speaks for.")
+		"CIDRs in which an address is accepted that only the kubelet of its Node reports.")
 	flags.StringSliceVar(&a.names, "serving-certificate-names", nil,
 		"DNS names, or *.DOMAIN, that a Node may have without a proof. Names without a dot need none.")
 }
@@ -70,10 +70,10 @@ func newApprover(version string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "approve-serving-certificates",
 		Short: "Approve serving certificates of kubelets beside another cloud-controller-manager",
-		Long: `Approves the serving certificates that kubelets with serverTLSBootstrap ask for, if the name is the Node's and the
-addresses are those that a cloud-controller-manager of any vendor has written to it, within the ranges that are named.
-It relies on the admission policy that ccmadm brings with it, which keeps kubelets from writing them: without that,
-or without ranges, nothing is approved.`,
+		Long: `Approves the serving certificates that kubelets with serverTLSBootstrap request, if the name is the Node's and the
+addresses are those that a cloud-controller-manager of any vendor has written to the Node, within the configured ranges.
+It relies on the admission policy that ccmadm installs, which keeps kubelets from writing them: without the policy or
+without ranges, nothing is approved.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			klog.InfoS("Starting "+cmd.Name(), "version", version)

@@ -24,9 +24,8 @@ func newCommand(version string) (*cobra.Command, error) {
 		Use:     "cloud-controller-manager",
 		Version: version,
 		Args:    cobra.NoArgs,
-		Long: `Upstream's cloud controllers with the ` + provider.Name + ` provider: gives every Node that a
-kubelet registers with --cloud-provider=external its provider ID, addresses,
-zone and region, and takes the uninitialized taint away.`,
+		Long: `Upstream's cloud controllers with the ` + provider.Name + ` provider: sets provider ID, addresses, zone and region of
+every Node that a kubelet registers with --cloud-provider=external, and removes the uninitialized taint.`,
 	}
 	o, err := newOptions()
 	if err != nil {

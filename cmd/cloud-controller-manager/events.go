@@ -31,7 +31,7 @@ type queuedEvent struct {
 	event  *corev1.Event
 }
 
-// run writes until ctx is done. What waits then is lost: somebody else leads.
+// run writes until ctx is done. What waits then is lost: another program leads.
 func (q eventQueue) run(ctx context.Context) {
 	for range eventWriters {
 		go func() {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/cloud-provider/app/config"
 )
 
-// errLostLease ends the process: somebody else may lead by now.
+// errLostLease ends the process: another program may lead by now.
 var errLostLease = errors.New("lost the lease")
 
 // lead calls work once this process holds the Lease. When ctx is done, it gives

@@ -37,9 +37,9 @@ func newCommand(version string, run programs) *cobra.Command {
 		Use:     "node-agent",
 		Version: version,
 		Args:    cobra.NoArgs,
-		Short:   "Announce addresses of Services, and set the routes of pods",
-		Long: `Runs on every Node. It answers ARP and NDP for addresses of Services, announces them by BGP, and sets the
-routes of pods, as AddressPools, BGPPeers and the cloud-controller-manager say.`,
+		Short:   "Announce addresses of Services, and set routes to pods",
+		Long: `Runs on every Node. It answers ARP and NDP for addresses of Services, announces them by BGP, and sets routes to pods, as
+configured by AddressPools, BGPPeers and the cloud-controller-manager.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := logsapi.ValidateAndApply(logOptions, nil); err != nil {
 				return err

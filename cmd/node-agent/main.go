@@ -1,7 +1,7 @@
 // Command node-agent runs on every Node of a cluster: it announces addresses of Services, and sets the routes of pods.
 //
 // Start at command.go, which has its flags; those of `node-agent vip`, the program that holds the control plane's own address,
-// are in vip.go. What the two do is in agent and agent/vip.
+// are in vip.go. Their work is in agent and agent/vip.
 //
 // Reads: a kubeconfig, or the ServiceAccount of its pod; Nodes, Services, EndpointSlices, IPAddresses, AddressPools,
 // BGPPeers and NodeAgents; the key of heartbeats; with --routes DaemonSets, where its Node has been a network add-on's.

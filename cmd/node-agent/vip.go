@@ -29,11 +29,11 @@ func newVIPCommand(version string, run func(context.Context, vip.Options) error)
 	cmd := &cobra.Command{
 		Use:   "vip",
 		Args:  cobra.NoArgs,
-		Short: "Hold the control plane's own address on a machine whose API server answers",
+		Short: "Hold the control plane's address (VIP) on a machine whose API server answers",
 		Long: `Runs as a static pod on every control plane, before there is a cluster and without one. The address is on lo while the
-machine's API server answers. With --bgp all of those machines announce it to routers; without, one that has the
-interface answers ARP or NDP for it, while a majority of the control planes agrees. /readyz says what keeps this machine
-from it.`,
+machine's API server answers. With --bgp all of these machines announce it to routers. Without --bgp one machine with the
+interface answers ARP or NDP for it, while a majority of the control planes agrees. /readyz reports why this machine does not
+have the address.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := logsapi.ValidateAndApply(logOptions, nil); err != nil {
 				return err
@@ -53,7 +53,7 @@ from it.`,
 	flags.IntVar(&o.APIServerPort, "api-server-port", 6443, "port of this machine's API server")
 	flags.StringVar(&o.MembersFile, "members-file", "", "without --bgp: file with the control planes that are known; it is kept up to date")
 	flags.StringVar(&o.CAFile, "ca-file", "", "CA of the API server (required)")
-	flags.StringVar(&o.SecretFile, "secret-file", "", "without --bgp: file that control planes have and nobody else, for the key of heartbeats")
+	flags.StringVar(&o.SecretFile, "secret-file", "", "without --bgp: file that only control planes have, for the key of heartbeats")
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "without --bgp: kubeconfig for this machine's API server, to list control planes")
 	flags.Uint16Var(&o.HeartbeatPort, "heartbeat-port", v1alpha1.VIPHeartbeatPort, "UDP port on which control planes hear each other")
 	flags.StringVar(&o.bgp, "bgp", "", "routers to which it is announced: controlPlaneVIP.bgp of the configuration, in JSON")

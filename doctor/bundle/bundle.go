@@ -4,7 +4,7 @@
 // [Bundle.Cluster] asks the API server, [Bundle.WriteFile] writes.
 //
 // Reads: ConfigMaps of kubeadm and ccmadm, Events and pods of kube-system, logs of cloud-controller-managers and node
-// agents. No Secret is read. What could not be read is said in the archive, in not-seen.txt.
+// agents. No Secret is read. The archive lists in not-seen.txt what could not be read.
 // Writes: one file, mode 0600, at once or not at all; a file that is there is never replaced.
 package bundle
 

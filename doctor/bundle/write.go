@@ -16,17 +16,17 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 )
 
-const readme = `What ccmadm support-bundle has gathered, for somebody who is to find out what is wrong.
+const readme = `Diagnostics that ccmadm support-bundle collected.
 
 diagnosis.txt   what the doctor found; diagnosis.json for programs
-snapshot.json   what it judged: ccmadm doctor --from snapshot.json
+snapshot.json   its input: ccmadm doctor --from snapshot.json
 not-seen.txt    what could not be read, and why; nothing else was left out
 cluster/        configuration, workloads, Events and logs, from the API server
 machine/        files of the machine on which the command ran
 
-No Secret was read. Data of Secrets, values of variables and of a cloud's configuration, and whatever looks like a
-credential were taken out. Names and addresses are left. A program may write a credential into its log in a form that
-nobody knows: look at it before you send it.
+No Secret was read. Data of Secrets, values of variables and of a cloud's configuration, and everything that looks like a
+credential were removed. Names and addresses are left. A program may log a credential in a form that is not
+recognized: check the files before you send them.
 `
 
 // Vacant refuses a name that is taken, before the work is done.

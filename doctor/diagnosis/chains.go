@@ -148,7 +148,7 @@ func chain(list []Cause) []Cause {
 	return roots
 }
 
-// covers says whether a cause is about as much as what it explains: one about Nodes explains what is wrong with these,
+// covers reports whether a cause is about as much as what it explains: one about Nodes explains what is wrong with these,
 // and one that keeps the manager from its work, whatever waits for it. What is wrong with a file of a machine that is
 // not the manager's explains its own Node only.
 func covers(cause, effect *Cause) bool {

@@ -35,7 +35,7 @@ func clocks(v *view) []finding.Finding {
 	}
 	if len(list) > 1 && len(list) > agree {
 		for i := range list {
-			list[i].Message += "; so are most: it may be the API server's that is off"
+			list[i].Message += "; most other clocks differ too, so the API server's clock may be wrong"
 		}
 	}
 	return list

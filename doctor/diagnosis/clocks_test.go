@@ -81,7 +81,7 @@ func onMachine(ahead float64, certificates ...HostCertificate) func(*Snapshot) {
 func TestDiagnose_ClockOfTheAPIServer(t *testing.T) {
 	for doubt, changes := range map[string]faults{
 		"": {byServer(0, 0, 0), byServer(1, 0, -time.Hour), byServer(2, 0, 0), byServer(3, 0, 0)},
-		"it may be the API server's": {
+		"the API server's clock may be wrong": {
 			byServer(0, 0, 0), byServer(1, 0, -time.Hour), byServer(2, 0, -time.Hour), byServer(3, 0, -time.Hour),
 		},
 	} {

@@ -50,7 +50,7 @@ func detectors() []detector {
 	}
 }
 
-// bySilence says that where all of the manager's machines are silent, that is why there is no leader.
+// bySilence says that where all of the manager's machines do not report, that is why there is no leader.
 func bySilence(v *view, f *finding.Finding, explains []finding.ID) []finding.ID {
 	pods := v.facts.Pods
 	if f.ID != finding.KubeletSilent || v.leads() || len(pods) == 0 {

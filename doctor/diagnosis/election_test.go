@@ -69,7 +69,7 @@ func TestDiagnose_LeaseElsewhere(t *testing.T) {
 	}{
 		{"there, and renewed", faults{told, elsewhere("ccm", time.Second)}, "", ""},
 		{"there, and not renewed", faults{told, elsewhere("ccm", time.Hour)}, "W7(1)", "Lease/ccm/cloud-controller-manager"},
-		{"in kube-system is another's", faults{told}, "W7(1)", "nobody holds Lease/ccm/cloud-controller-manager"},
+		{"in kube-system is another's", faults{told}, "W7(1)", "Lease/ccm/cloud-controller-manager has no holder"},
 		{"not seen is no word that nobody leads", faults{told, unseen}, "W15(1)", "forbidden"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -114,7 +114,7 @@ func (v *view) fix(causes []Cause, c *Cause, object string) *Fix {
 		}
 	case finding.KubeletStale:
 		if v.Host != nil && object == v.Host.node() && v.Host.restartIsSafe() {
-			return &Fix{What: "restart the kubelet of this machine; pods run on", Run: [][]string{
+			return &Fix{What: "restart the kubelet of this machine; pods keep running", Run: [][]string{
 				{"systemctl", "daemon-reload"}, {"systemctl", "restart", "kubelet"},
 			}}
 		}
@@ -151,7 +151,7 @@ func (v *view) tolerate(ids []finding.ID, object string) *Fix {
 	if kind != "Deployment" && kind != "DaemonSet" {
 		return nil
 	}
-	what := "tolerate taint " + strings.Join(keys, ", ") + "; the workload's pods are made anew"
+	what := "tolerate taint " + strings.Join(keys, ", ") + "; this recreates the workload's pods"
 	return patch(what, strings.ToLower(kind), m.namespace, m.name, tolerating(m.pod.Tolerations, keys)...)
 }
 
@@ -175,7 +175,7 @@ func (v *view) routesOff(name string) *Fix {
 	if m := v.main(); m == nil || m.arg("configure-cloud-routes") != "false" || v.byName[name] == nil {
 		return nil
 	}
-	return &Fix{What: "set condition NetworkUnavailable to False, which nobody does with routes off", Patch: &Patch{
+	return &Fix{What: "set condition NetworkUnavailable to False, which no controller does while routes are off", Patch: &Patch{
 		Kind: "node", Name: name, Subresource: "status", Type: types.StrategicMergePatchType,
 		Data: []byte(`{"status":{"conditions":[{"type":"NetworkUnavailable","status":"False","reason":"RoutesOff"}]}}`),
 	}}

@@ -153,12 +153,12 @@ func TestChanges(t *testing.T) {
 	}{
 		"the first look":       {nil, healthy, healthy.Summary},
 		"nothing has changed":  {one, one, ""},
-		"one more Node has it": {one, two, "+ error W14 The kubelet has gone silent: Node/w2|    next: " + two.Causes[0].Next},
-		"one Node less":        {two, one, "- error W14 The kubelet has gone silent: Node/w2"},
-		"all is well again":    {one, healthy, "- error W14 The kubelet has gone silent: Node/w1|nothing is wrong"},
+		"one more Node has it": {one, two, "+ error W14 Kubelet stopped posting status: Node/w2|    next: " + two.Causes[0].Next},
+		"one Node less":        {two, one, "- error W14 Kubelet stopped posting status: Node/w2"},
+		"all is well again":    {one, healthy, "- error W14 Kubelet stopped posting status: Node/w1|nothing is wrong"},
 		"less is seen":         {healthy, blind, "not seen: " + partValidating},
 		"it is seen no more": {one, Diagnose(newSnapshot(templates.Deployment, 2, without(partHeartbeats))), "? not found any more, with less seen: " +
-			"error W14 The kubelet has gone silent: Node/w1|not seen: " + partHeartbeats + "|nothing is wrong in what was seen"},
+			"error W14 Kubelet stopped posting status: Node/w1|not seen: " + partHeartbeats + "|nothing is wrong in what was seen"},
 		"all is seen again": {blind, healthy, "seen again: " + partValidating},
 	} {
 		if got := strings.Join(tt.after.Changes(tt.before), "|"); got != tt.want {

@@ -53,7 +53,7 @@ func items(text string) []string {
 	})
 }
 
-// sameValue says whether a kubelet would make the same of two texts.
+// sameValue reports whether a kubelet would make the same of two texts.
 func sameValue(flag, a, b string) bool {
 	switch {
 	case a == b:
@@ -66,7 +66,7 @@ func sameValue(flag, a, b string) bool {
 	return false
 }
 
-// contradicts says whether two uses of a flag are about the same and say different things.
+// contradicts reports whether two uses of a flag are about the same and say different things.
 func (p HostPlace) contradicts(flag string, other HostPlace) bool {
 	switch {
 	case p.open() || other.open() || slices.Contains(listFlags(), flag):

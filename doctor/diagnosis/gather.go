@@ -66,7 +66,7 @@ func (l *looking) cluster(ctx context.Context, c kubernetes.Interface) {
 func (s *Snapshot) readRecord(text string) {
 	rec, err := state.DecodeRecord(v1alpha1.RecordName, []byte(text))
 	if err != nil {
-		s.RecordMisread = NewMisread(err, "use the ccmadm that has written it; where somebody has edited it: kubectl -n "+
+		s.RecordMisread = NewMisread(err, "if it was edited by hand: kubectl -n "+
 			v1alpha1.Namespace+" edit configmap "+v1alpha1.RecordName)
 		return
 	}

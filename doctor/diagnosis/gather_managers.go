@@ -124,7 +124,7 @@ func (s *Snapshot) keepFacts(f *nodes.Facts) {
 	if len(s.Reviews) > 0 && !slices.ContainsFunc(s.Reviews, func(r nodes.Review) bool { return r.Answer != "unknown" }) {
 		s.NotSeen = append(
 			s.NotSeen,
-			NotSeen{What: partReviews, Message: "the API server does not tell what the manager may do"},
+			NotSeen{What: partReviews, Message: "the API server does not report the permissions of the cloud-controller-manager"},
 		)
 	}
 	if !f.Renewed.IsZero() {

@@ -50,7 +50,7 @@ type HostUnit struct {
 	Load   string `json:"load"`
 	Active string `json:"active"`
 	Sub    string `json:"sub"`
-	// File says whether it is enabled.
+	// File reports whether it is enabled.
 	File string `json:"file,omitempty"`
 	// PID is 0 where it does not run.
 	PID      int `json:"pid,omitempty"`

@@ -25,7 +25,8 @@ func hostFlags(v *view, h *Host) []finding.Finding {
 			last := f.Places[len(f.Places)-1]
 			found := finding.KubeletFlagTwice.New(h.node(),
 				fmt.Sprintf("--%s is set by %s; the last one wins", f.Name, strings.Join(places, ", and by ")))
-			found.Next = "remove it from all but " + last.File + ", or from there; then: " + restartKubelet
+			found.Do = "remove the flag from all files but " + last.File + ", or from that one, then restart the kubelet"
+			found.Next = restartKubelet
 			list = append(list, found)
 		}
 	}
@@ -37,7 +38,7 @@ func hostFlags(v *view, h *Host) []finding.Finding {
 			continue
 		}
 		found := finding.NodeIPNotLocal.New(h.node(), fmt.Sprintf("--node-ip is %s, and this machine has %s", addr, join(h.Addresses)))
-		found.Next = "ccmadm node show; then correct it there, and: " + restartKubelet
+		found.Next = "ccmadm node show, then: " + restartKubelet
 		list = append(list, found)
 	}
 	return list
@@ -49,19 +50,21 @@ func cloudFlags(v *view, h *Host) []finding.Finding {
 	provider, is := h.effective("cloud-provider")
 	switch {
 	case is && provider != "" && provider != "external" && !expanded.MatchString(provider):
-		f := finding.ID("A4").New(h.node(), "--cloud-provider is "+provider+", and kubelets know external only")
-		f.Next = "ccmadm node show says where it stands; set external there, then: " + restartKubelet
+		f := finding.ID("A4").New(h.node(), "--cloud-provider is "+provider+", and kubelets accept external only")
+		f.Do = "set --cloud-provider=external in the file that has the flag, then restart the kubelet"
+		f.Next = "ccmadm node show, then: " + restartKubelet
 		list = append(list, f)
 	case provider == "" && (h.Ours || v.Provider != "") && h.Unit != nil && h.Unit.PID > 0:
 		f := finding.ID("A1").New(h.node(), "its process runs without --cloud-provider=external")
-		f.Next = "ccmadm node show; ccmadm join phase kubelet, then: " + restartKubelet
+		f.Next = "ccmadm node show, then: ccmadm join phase kubelet, then: " + restartKubelet
 		list = append(list, f)
 	}
 	gone, is := h.effective("cloud-config")
 	kubelet, err := version.ParseGeneric(h.Version)
 	if is && err == nil && kubelet.AtLeast(version.MajorMinor(1, 34)) {
-		f := finding.ID("A5").New(h.node(), "--cloud-config="+gone+" is set, and a kubelet of "+h.Version+" does not know it")
-		f.Next = "ccmadm node show says where it stands; remove it there, then: " + restartKubelet
+		f := finding.ID("A5").New(h.node(), "--cloud-config="+gone+" is set, and a kubelet of "+h.Version+" has no such flag")
+		f.Do = "remove the flag from the file that has it, then restart the kubelet"
+		f.Next = "ccmadm node show, then: " + restartKubelet
 		list = append(list, f)
 	}
 	return list
@@ -90,7 +93,8 @@ func staleFlags(_ *view, h *Host) []finding.Finding {
 	f := finding.KubeletStale.New(h.node(), strings.Join(differ, "; "))
 	f.Next = restartKubelet
 	if !h.restartIsSafe() {
-		f.Next = "ccmadm node show; once the files say what is wanted: " + restartKubelet
+		f.Do = "correct the files, then restart the kubelet; pods keep running"
+		f.Next = "ccmadm node show, then: " + restartKubelet
 	}
 	return []finding.Finding{f}
 }
@@ -100,7 +104,7 @@ func withoutNode(v *view, h *Host) []finding.Finding {
 	if h.Registered == nil || !h.Registered.Missing {
 		return nil
 	}
-	return []finding.Finding{v.kubeletWithoutNode(h.Registered.Name, "its kubelet runs, and there is no such Node")}
+	return []finding.Finding{v.kubeletWithoutNode(h.Registered.Name, "its kubelet runs, and its Node does not exist")}
 }
 
 // kubeletUnit finds a kubelet that does not run, or will not after a boot.
@@ -111,9 +115,9 @@ func kubeletUnit(_ *view, h *Host) []finding.Finding {
 	}
 	var list []finding.Finding
 	if u.Load == "not-found" || u.PID == 0 {
-		seen := fmt.Sprintf("unit kubelet is %s (%s), started %d times again", u.Active, u.Sub, u.Restarts)
+		seen := fmt.Sprintf("unit kubelet is %s (%s), restarted %d times", u.Active, u.Sub, u.Restarts)
 		if u.Load == "not-found" {
-			seen = "there is no unit kubelet"
+			seen = "unit kubelet does not exist"
 		}
 		if u.Complaint != "" {
 			seen += "; its log ends with: " + u.Complaint

@@ -79,7 +79,7 @@ func certificates(v *view, h *Host) []finding.Finding {
 		case c.Begin.After(v.Taken):
 			f = finding.CertificateEnded.New(
 				h.machine(),
-				c.File+" is valid from "+c.Begin.UTC().Format(time.RFC3339)+" on, by this machine's clock not yet",
+				c.File+" is valid from "+c.Begin.UTC().Format(time.RFC3339)+" on, and by this machine's clock not yet",
 			)
 			f.Next = "timedatectl"
 		case left < soon:
@@ -137,12 +137,11 @@ func staticPods(_ *view, h *Host) []finding.Finding {
 				h.machine(),
 				fmt.Sprintf("%s and %s are both pod %s, and the kubelet takes either", other, m.File, m.Pod),
 			)
-			f.Next = "move one of them out of the directory"
+			f.Do = "move one of them out of the directory"
 			list = append(list, f)
 		case strict && len(m.Refers) > 0:
 			f := finding.ID("A15").
-				New(h.machine(), m.File+" refers to "+join(m.Refers)+", and the kubelet refuses that in a static pod")
-			f.Next = "use files of the machine (hostPath) and a kubeconfig in place of them"
+				New(h.machine(), m.File+" references "+join(m.Refers)+", which the kubelet refuses in a static pod")
 			list = append(list, f)
 		}
 		if m.Pod != "" {
@@ -210,7 +209,7 @@ func resolver(_ *view, h *Host) []finding.Finding {
 	seen := ""
 	switch {
 	case r.Missing:
-		seen = "the kubelet's resolvConf " + r.File + " is not there: it starts no pod"
+		seen = "the kubelet's resolvConf " + r.File + " does not exist: the kubelet starts no pod"
 	case len(r.Servers) == 0:
 		seen = r.File + " names no server"
 	default:

@@ -122,7 +122,7 @@ func (d *Diagnosis) shownManagers() []*html.Node {
 		case m.Leader != "":
 			list = append(list, element("p", "", element("span", "badge ok", text("led by "+m.Leader))))
 		case m.Main:
-			list = append(list, element("p", "", element("span", "badge bad", text("nobody leads"))))
+			list = append(list, element("p", "", element("span", "badge bad", text("no leader"))))
 		}
 	}
 	return list
@@ -201,7 +201,7 @@ func article(i int, c Cause) *html.Node {
 		for _, f := range c.Consequences {
 			list.AppendChild(element("li", "", element("b", "", text(string(f.ID))), text(" "+f.Title+": "+about(f))))
 		}
-		a.AppendChild(element("p", "", text("Hence, and gone with it:")))
+		a.AppendChild(element("p", "", text("Consequences, resolved with it:")))
 		a.AppendChild(list)
 	}
 	a.AppendChild(element("p", "", element("b", "", text("Do:")), text(" "+c.Do)))
@@ -221,10 +221,10 @@ func (d *Diagnosis) notSeen() *html.Node {
 		list.AppendChild(element("li", "", text(n.What+": "+reason)))
 	}
 	c := element("div", "card",
-		element("p", "faint", text("What could not be asked is never taken for what is not there.")), list)
+		element("p", "faint", text("Objects that could not be read are not treated as missing.")), list)
 	if len(d.NotLooked) > 0 {
 		names := strings.Join(slices.Sorted(maps.Keys(d.NotLooked)), ", ")
-		c.AppendChild(element("p", "faint", text("Therefore not looked for: "+names+".")))
+		c.AppendChild(element("p", "faint", text("Checks skipped for that reason: "+names+".")))
 	}
 	return c
 }

@@ -36,7 +36,7 @@ func routes(v *view) []finding.Finding {
 		f := finding.RouteFailed.New("Node/"+n.Name, "condition NetworkUnavailable: "+c.Message)
 		f.Next = "kubectl -n default get events --field-selector reason=FailedToCreateRoute"
 		if m := v.main(); m != nil && m.arg("configure-cloud-routes") == "false" {
-			f.Message += "; routes are switched off now, so nobody takes the condition back"
+			f.Message += "; routes are switched off now, so no controller resets the condition"
 			f.Next = "kubectl patch node " + n.Name + ` --subresource=status -p '{"status":{"conditions":[{"type":"NetworkUnavailable","status":"False","reason":"RoutesOff"}]}}'`
 		}
 		list = append(list, f)
@@ -63,7 +63,7 @@ func podNetworks(v *view) []finding.Finding {
 		if len(n.Spec.PodCIDRs) == 0 && m != nil && m.arg("configure-cloud-routes") == "true" &&
 			v.since(n.CreationTimestamp.Time) > time.Minute {
 			f := finding.ID("F5").
-				New("Node/"+n.Name, "cloud routes are on, and the Node has no pod network: it gets no route, without a word")
+				New("Node/"+n.Name, "cloud routes are on, and the Node has no pod CIDR: it gets no route, and no Event reports it")
 			f.Next = "kubectl -n kube-system get configmap kubeadm-config -o yaml | grep podSubnet"
 			list = append(list, f)
 		}
@@ -107,12 +107,12 @@ func zones(v *view) []finding.Finding {
 		f := finding.NoZone.New("Node/"+n.Name, "it is initialized, and has no label "+corev1.LabelTopologyZone)
 		switch {
 		case !providers[scheme(n)]:
-			f.Message += "; its provider ID, " + scheme(n) + "://, is not of the provider that has given the others theirs"
+			f.Message += "; its provider ID, " + scheme(n) + "://, is not of the provider of the other Nodes"
 			f.Next = "kubectl label node " + n.Name + " " + corev1.LabelTopologyZone + "=ZONE"
 		case v.leads():
 			f.Next = "kubectl taint node " + n.Name + " " + v1alpha1.UninitializedTaint + "=true:NoSchedule"
 		default: // no controller would remove the taint
-			f.Next = "once a cloud-controller-manager leads: ccmadm doctor"
+			f.Next = "once a cloud-controller-manager is the leader: ccmadm doctor"
 		}
 		list = append(list, f)
 	}
@@ -125,7 +125,7 @@ func scheme(n *corev1.Node) string {
 	return name
 }
 
-// machineTwice finds two Nodes of one machine, one of which is silent. Clones of one image have the same IDs, too: two
+// machineTwice finds two Nodes of one machine, one of which does not report. Clones of one image have the same IDs, too: two
 // that were alive at the same time are two machines.
 func machineTwice(v *view) []finding.Finding {
 	var list []finding.Finding
@@ -144,14 +144,14 @@ func machineTwice(v *view) []finding.Finding {
 			continue
 		}
 		f := finding.MachineTwice.New("Node/"+n.Name,
-			"it is silent, and Node "+other.Name+" has the same machine ID and system UUID, and is Ready")
+			"its kubelet posts no status, and Node "+other.Name+" has the same machine ID and system UUID, and is Ready")
 		f.Next = "unless it is another machine, of the same image: kubectl delete node " + n.Name
 		list = append(list, f)
 	}
 	return list
 }
 
-// spokeAfter says whether a kubelet that is silent now was heard after the other had come, by what it said last: a
+// spokeAfter reports whether a kubelet that does not report now was heard after the other had come, by what it said last: a
 // condition has the time of its last word also when others have set it to Unknown.
 func (v *view) spokeAfter(silent *corev1.Node, ready *corev1.NodeCondition, other *corev1.Node) bool {
 	last := ready.LastHeartbeatTime.Time
@@ -178,7 +178,7 @@ func skew(v *view) []finding.Finding {
 		}
 		f := finding.VersionSkew.New(
 			"Node/"+n.Name,
-			"its kubelet is of "+n.Status.NodeInfo.KubeletVersion+", the API server of "+v.Version,
+			"its kubelet has version "+n.Status.NodeInfo.KubeletVersion+", the API server "+v.Version,
 		)
 		f.Next = "kubectl get nodes"
 		list = append(list, f)
@@ -196,9 +196,9 @@ func servingCertificates(v *view) []finding.Finding {
 		node := strings.TrimPrefix(r.Spec.Username, v1alpha1.NodeUserPrefix)
 		f := finding.ServingCertificate.New(
 			"Node/"+node,
-			"its kubelet waits for a serving certificate for more than ten minutes",
+			"its kubelet has waited for a serving certificate for more than ten minutes",
 		)
-		f.Next = "kubectl get csr; and once you know who asks: kubectl certificate approve " + r.Name
+		f.Next = "kubectl get csr; once you know the sender: kubectl certificate approve " + r.Name
 		list = append(list, f)
 	}
 	return list

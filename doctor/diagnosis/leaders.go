@@ -30,7 +30,7 @@ func foreignLeader(v *view) []finding.Finding {
 	}
 	does := "renews it"
 	if age := v.facts.LeaseAge(); age > time.Minute { // what lasts longer may be held, and its holder gone
-		does = "has renewed it last " + age.Round(time.Second).String() + " ago, and holds it until it runs out"
+		does = "renewed it last " + age.Round(time.Second).String() + " ago, and holds it until it expires"
 	}
 	f := finding.ForeignLeader.New("Lease/"+lease.Namespace+"/"+lease.Name,
 		fmt.Sprintf("%s %s, which is no pod of %s", nodes.Holder(lease), does, m.object))
@@ -109,7 +109,7 @@ func (v *view) isElsewhere(m *manager, host string) bool {
 	return !m.pod.HostNetwork || slices.ContainsFunc(v.Nodes, func(n corev1.Node) bool { return sameHost(n.Name, host) })
 }
 
-// nodeOf says whether a Node where a pod of the manager runs may call itself so.
+// nodeOf reports whether a Node where a pod of the manager runs may call itself so.
 func (m *manager) nodeOf(host string) bool {
 	return slices.ContainsFunc(m.pods, func(p *corev1.Pod) bool { return sameHost(p.Spec.NodeName, host) })
 }
@@ -146,7 +146,7 @@ func twoManagers(v *view) []finding.Finding {
 	if len(names) < 2 {
 		return nil
 	}
-	f := finding.TwoManagers.New(names[0], join(names)+" run at once, and lead by Leases of their own: "+join(leases))
+	f := finding.TwoManagers.New(names[0], join(names)+" run at the same time, each as the leader of its own Lease: "+join(leases))
 	f.Next = "kubectl get pods -A -o wide | grep -e cloud -e ccm"
 	return []finding.Finding{f}
 }
@@ -169,7 +169,7 @@ func kubeletsWithoutNode(v *view) []finding.Finding {
 		if v.byName[l.Name] != nil || !v.renewed(l) || v.since(l.CreationTimestamp.Time) < 30*time.Second {
 			continue
 		}
-		list = append(list, v.kubeletWithoutNode(l.Name, "its kubelet renews its Lease, and there is no such Node"))
+		list = append(list, v.kubeletWithoutNode(l.Name, "its kubelet renews its Lease, and its Node does not exist"))
 	}
 	return list
 }
@@ -181,7 +181,7 @@ func (v *view) kubeletWithoutNode(name, message string) finding.Finding {
 		return e.Reason == "DeletingNode" && e.InvolvedObject.Name == name
 	})
 	if deleted {
-		message += ": a cloud-controller-manager deleted it, for its cloud does not know the machine (Event DeletingNode)"
+		message += ": a cloud-controller-manager deleted it, because its cloud does not know the machine (Event DeletingNode)"
 	}
 	f := finding.KubeletWithoutNode.New("Node/"+name, message)
 	f.Next = "once the cause is corrected, on " + name + ": systemctl restart kubelet"

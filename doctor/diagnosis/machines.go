@@ -47,7 +47,7 @@ func rejectedReading(v *view) []finding.Finding {
 	return []finding.Finding{f}
 }
 
-// toldOfReading says whether an Event tells of a rejected reading, by a manager that runs since before.
+// toldOfReading reports whether an Event tells of a rejected reading, by a manager that runs since before.
 func (v *view) toldOfReading(m *manager) bool {
 	var since time.Time
 	for _, p := range m.pods {
@@ -99,7 +99,7 @@ func (v *view) rereading(m *manager, why string) string {
 		return "on " + machine + ": ccmadm apply --force"
 	}
 	if found := unanswered.FindStringSubmatch(why); found != nil {
-		return "once its server answers, nothing; what it says: curl -sSi " + found[1]
+		return "nothing, once its server answers; to see its response: curl -sSi " + found[1]
 	}
 	return "correct the list where it is kept, and before it is used: ccmadm machines check -f FILE"
 }

@@ -39,7 +39,7 @@ func rejected(why string, when time.Duration) func(*Snapshot) {
 			InvolvedObject: corev1.ObjectReference{
 				Kind: "ConfigMap", Namespace: v1alpha1.Namespace, Name: v1alpha1.LastGoodMachinesName,
 			},
-			Reason: "InventoryRejected", Message: "the last good inventory stays, and no Node is deleted: " + why,
+			Reason: "InventoryRejected", Message: "the last good inventory stays in use, and no Node is deleted: " + why,
 			LastTimestamp: ago(when),
 		})
 	}
@@ -119,7 +119,7 @@ func TestDiagnose_Inventory(t *testing.T) {
 		{
 			"a server that says 500",
 			faults{rejected("Unreadable: get https://127.0.0.1:8443/machines.yaml: the server says 500", time.Minute)},
-			"M15(1)", "once its server answers, nothing; what it says: curl -sSi https://127.0.0.1:8443/machines.yaml",
+			"M15(1)", "nothing, once its server answers; to see its response: curl -sSi https://127.0.0.1:8443/machines.yaml",
 		},
 		{"noted by a manager that has ended", faults{rejected(denied, 2*time.Hour)}, "", ""},
 		{"noted, and no Event of it lately", faults{

@@ -20,7 +20,7 @@ func noManager(v *view) []finding.Finding {
 		return nil
 	}
 	f := finding.NoPod.New("Lease/"+v1alpha1.Namespace+"/"+v.leaseName(),
-		"ccmadm has installed one ("+v.Provider+", "+v.Mode+"), and neither a pod nor a workload of one is there")
+		"ccmadm installed one ("+v.Provider+", "+v.Mode+"), and it has neither a pod nor a workload")
 	f.Next = "ccmadm apply --force"
 	return []finding.Finding{f}
 }
@@ -52,7 +52,7 @@ func noReplicas(v *view) []finding.Finding {
 	if m == nil || v.leads() || !m.scaledToNothing() {
 		return nil
 	}
-	f := finding.NoReplicas.New(m.object, "it is scaled to 0, and nobody leads")
+	f := finding.NoReplicas.New(m.object, "it is scaled to 0, and there is no leader")
 	f.Next = "kubectl -n " + m.namespace + " scale " + workloadOf(m) + " --replicas=1"
 	return []finding.Finding{f}
 }

@@ -93,7 +93,7 @@ func (v *view) uncordoned(otherwise string) string {
 	return "kubectl uncordon " + slices.Min(names)
 }
 
-// rendered says whether a finding is about what ccmadm renders, and its record does not have it that way.
+// rendered reports whether a finding is about what ccmadm renders, and its record does not have it that way.
 func (v *view) rendered(f *finding.Finding) bool {
 	if f.Reason == finding.MissingPermission.Kind().Reason {
 		return true
@@ -122,7 +122,7 @@ func (m *manager) rendersUntagged() bool {
 	})
 }
 
-// ours says whether ccmadm has made the manager's workload.
+// ours reports whether ccmadm has made the manager's workload.
 func (m *manager) ours() bool { return m.labels[v1alpha1.ManagedByLabel] == v1alpha1.FieldManager }
 
 // ofRendering are findings that go where the workload, its files and its permissions are rendered again.

@@ -135,7 +135,7 @@ func TestDiagnose_Remedies(t *testing.T) {
 			"a permission of a static pod that is nobody's", []func(*Snapshot){denied("patch", "", "nodes"), func(s *Snapshot) {
 				s.Pods[0].Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"}
 				s.Deployments = nil
-			}}, "allow it in a role of the manager's user",
+			}}, "grant it to the cloud-controller-manager's user",
 		},
 		{"no pod", []func(*Snapshot){nobody, tainted}, "kubectl get pods -A -o wide | grep -e cloud -e ccm"},
 		{"by somebody else", []func(*Snapshot){made, byHand, leaderless, unknownFlag}, "kubectl -n kube-system logs ccm-x7k2p"},

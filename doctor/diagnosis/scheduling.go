@@ -26,7 +26,7 @@ func scheduling(v *view) []finding.Finding {
 	return list
 }
 
-// unplaced says whether a manager has a pod without a Node, or is a DaemonSet that fits none.
+// unplaced reports whether a manager has a pod without a Node, or is a DaemonSet that fits none.
 func (v *view) unplaced(m *manager) bool {
 	if m.wanted == 0 && len(m.pods) == 0 {
 		return true
@@ -60,7 +60,7 @@ func (v *view) placement(m *manager) []finding.Finding {
 		return nil
 	case fits == 0:
 		f := finding.ID("B4").
-			New(m.object, fmt.Sprintf("its pods want a Node with %s, which none of %d has", selectorText(m.pod), len(v.Nodes)))
+			New(m.object, fmt.Sprintf("its pods require a Node with %s, and none of %d has it", selectorText(m.pod), len(v.Nodes)))
 		f.Next = v.withoutSelector(m)
 		return []finding.Finding{f}
 	case len(best) == 0 && slices.ContainsFunc(m.pods, portsTaken):

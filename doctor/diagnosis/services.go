@@ -28,7 +28,7 @@ func balancers(v *view) []finding.Finding {
 			continue
 		}
 		name := svc.Namespace + "/" + svc.Name
-		f := finding.BalancerPending.New("Service/"+name, "nobody has given it an address for more than five minutes")
+		f := finding.BalancerPending.New("Service/"+name, "it has had no address for more than five minutes")
 		f.Next = "kubectl -n " + svc.Namespace + " describe service " + svc.Name
 		if v.Provider == onprem {
 			f.Next = "ccmadm lb why " + name

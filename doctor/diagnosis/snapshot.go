@@ -54,7 +54,7 @@ type Snapshot struct {
 	// RecordMisread and JournalMisread say why a command would not go by these; nil where it would, or there is none.
 	RecordMisread  *Misread `json:"recordMisread,omitempty"`
 	JournalMisread *Misread `json:"journalMisread,omitempty"`
-	// Inventory says whether the list of machines is confirmed, by the provider onprem. Empty: there is none.
+	// Inventory reports whether the list of machines is confirmed, by the provider onprem. Empty: there is none.
 	Inventory string `json:"inventory,omitempty"`
 	// Kubeadm is the ClusterConfiguration that kubeadm keeps in the cluster.
 	Kubeadm string `json:"kubeadm,omitempty"`

@@ -85,7 +85,7 @@ func symptomsInLog(v *view) []finding.Finding {
 		m := &v.managers[i]
 		for _, s := range symptoms() {
 			if pod, line := lastLine(v, m, s); line != "" && (s.proven == nil || s.proven(v, m)) {
-				f := s.id.New(m.object, "pod "+pod+" says: "+line)
+				f := s.id.New(m.object, "pod "+pod+" logs: "+line)
 				f.Next = "kubectl -n " + m.namespace + " logs " + pod
 				if s.id == finding.NoInventory {
 					f.Next = v.rereading(m, line)

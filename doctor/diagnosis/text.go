@@ -89,7 +89,7 @@ func (d *Diagnosis) Of(names []string) *Diagnosis {
 		if d.Nodes == nil { // they were not seen
 			continue
 		}
-		absent := finding.NodeAbsent.New("Node/"+finding.Clean(name), "there is no such Node")
+		absent := finding.NodeAbsent.New("Node/"+finding.Clean(name), "the Node does not exist")
 		absent.Next = "kubectl get nodes"
 		of.Causes = append(of.Causes, Cause{Finding: absent, Objects: []string{absent.Object}})
 	}

@@ -82,7 +82,7 @@ func TestZones(t *testing.T) {
 		want    string
 	}{
 		"of the same provider":   {faults{bare}, "kubectl taint node w2 " + v1alpha1.UninitializedTaint + "=true:NoSchedule"},
-		"nobody leads":           {faults{bare, stale}, "once a cloud-controller-manager leads: ccmadm doctor"},
+		"nobody leads":           {faults{bare, stale}, "once a cloud-controller-manager is the leader: ccmadm doctor"},
 		"of a provider's own":    {faults{bare, static}, "kubectl label node w2 topology.kubernetes.io/zone=ZONE"},
 		"the same, nobody leads": {faults{bare, static, stale}, "kubectl label node w2 topology.kubernetes.io/zone=ZONE"},
 	} {

@@ -122,7 +122,7 @@ func owner(p *corev1.Pod) (kind, name string) {
 	return "Pod", p.Name
 }
 
-// initializes says whether the manager has a node controller, as far as is known.
+// initializes reports whether the manager has a node controller, as far as is known.
 func (m *manager) initializes() bool { return m.Profile == nil || m.Profile.Has(templates.Nodes) }
 
 func (m *manager) arg(name string) string {
@@ -231,7 +231,7 @@ func (v *view) podsNotSeen() *NotSeen {
 	return v.notSeen(podsIn(m.namespace))
 }
 
-// leads says whether the main manager's Lease was being renewed, or it works without.
+// leads reports whether the main manager's Lease was being renewed, or it works without.
 func (v *view) leads() bool { return v.facts.Led() }
 
 // since is how long before the snapshot something was.
@@ -252,7 +252,7 @@ func kubectlObject(object string) string {
 	return kind + "/" + parts[len(parts)-1]
 }
 
-// waits says whether a Node has not come as far as being initialized.
+// waits reports whether a Node has not come as far as being initialized.
 func (v *view) waits() bool {
 	return slices.ContainsFunc(v.report.Nodes, func(s nodes.Status) bool { return s.State < nodes.Initialized })
 }
@@ -269,14 +269,14 @@ func waitingNodes(v *view) []finding.Finding {
 	return append(list, v.report.Findings...)
 }
 
-// Behind says whether there is no leader, or a Node waits to be initialized.
+// Behind reports whether there is no leader, or a Node waits to be initialized.
 func (s *Snapshot) Behind() bool {
 	v := newView(s)
 	v.report = nodes.Judge(v.facts, nil)
 	return !v.leads() || v.waits()
 }
 
-// renewed says whether a Lease was held when the snapshot was taken.
+// renewed reports whether a Lease was held when the snapshot was taken.
 func (v *view) renewed(l *coordinationv1.Lease) bool { return nodes.Renewed(l, v.Taken) }
 
 // recent is for how long an Event is taken for what is so now.
@@ -296,7 +296,7 @@ func (v *view) eventsOf(m *manager) []corev1.Event {
 	return list
 }
 
-// ofKind says whether an object of a kind is the manager's workload, or made by it: two workloads may have one name.
+// ofKind reports whether an object of a kind is the manager's workload, or made by it: two workloads may have one name.
 func ofKind(m *manager, kind string) bool {
 	workload, _, _ := strings.Cut(m.object, "/")
 	return kind == "" || kind == "Pod" || kind == workload || kind == "ReplicaSet" && workload == "Deployment"

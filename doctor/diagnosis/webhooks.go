@@ -80,7 +80,7 @@ func selects(s *metav1.LabelSelector) bool {
 	return s == nil || err == nil && selector.Matches(labels.Set{"kubernetes.io/metadata.name": v1alpha1.Namespace})
 }
 
-// matches says whether the rule is about writing the resource.
+// matches reports whether the rule is about writing the resource.
 func matches(r admissionv1.RuleWithOperations, resource string) bool {
 	any := slices.Contains(r.Resources, "*/*") ||
 		slices.Contains(r.Resources, "*") && !slices.Contains([]string{"nodes/status", "services/status"}, resource)
@@ -203,7 +203,7 @@ func Admission(ctx context.Context, c kubernetes.Interface) (*Snapshot, error) {
 		unseen = append(unseen, &s.NotSeen[i])
 	}
 	if err := errors.Join(unseen...); err != nil {
-		return nil, fmt.Errorf("look at what stands before the API server: %w", err)
+		return nil, fmt.Errorf("read the admission webhooks of the API server: %w", err)
 	}
 	return s, nil
 }

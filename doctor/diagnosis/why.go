@@ -39,7 +39,7 @@ func (d *Diagnosis) WriteWhy(out io.Writer, name string) (wrong bool, err error)
 			"next:   " + c.Next,
 		}
 		if c.Next == "" {
-			lines[4] = "next:   " + c.Do
+			lines[4] = "do:     " + c.Do
 		}
 	}
 	_, err = io.WriteString(out, strings.Join(lines, "\n")+"\n")
@@ -78,7 +78,7 @@ func (d *Diagnosis) rest(cause *Cause) string {
 		parts = append(parts, "not seen: "+n.What)
 	}
 	if len(parts) == 0 {
-		return "nothing else is wrong in what the API server tells"
+		return "the API server reports no other problem"
 	}
 	return strings.Join(parts, "; ")
 }

@@ -1,7 +1,7 @@
 // Package host looks at the machine that it runs on, for the doctor and for a support bundle.
 //
 // Start at [Look] and [Support]. Reads: files below the machine's root, /proc, systemd, the container runtime's socket,
-// and the date in an answer of the API server. Writes nothing. What cannot be read is said beside what could.
+// and the date in an answer of the API server. Writes nothing. Parts that cannot be read are listed beside the others.
 package host
 
 import (

@@ -145,7 +145,7 @@ func TestLook(t *testing.T) {
 				c.Answers["systemctl show -p MainPID"] = "0\n"
 				c.Answers["journalctl -u kubelet"] = "I1122 x\nE1122 \"command failed\" err=\"unknown flag: --cloud-config\"\nsystemd: exited\n"
 			},
-		}, want: "A5>K1 --cloud-config=/etc/cloud.conf is set, and a kubelet of v1.36.3 does not know it"},
+		}, want: "A5>K1 --cloud-config=/etc/cloud.conf is set, and a kubelet of v1.36.3 has no such flag"},
 		{name: "an address of somebody else", do: []func(*testing.T, *machine.Machine, *machinetest.Commands){
 			runs("--cloud-provider=external", "--node-ip=203.0.113.7"), file(machine.KubeadmFlags, "X=\"--cloud-provider=external --node-ip=203.0.113.7\"\n"),
 		}, want: "A14 --node-ip is 203.0.113.7, and this machine has 198.18.0.11"},
@@ -164,7 +164,7 @@ func TestLook(t *testing.T) {
 		}, want: "K4 are both pod kube-system/cloud-controller-manager"},
 		{name: "a static pod with a service account", do: []func(*testing.T, *machine.Machine, *machinetest.Commands){
 			file(machine.CCMManifest, managerPod("ccm", "  serviceAccountName: ccm\n")),
-		}, want: "A15 refers to serviceaccount ccm"},
+		}, want: "A15 references serviceaccount ccm"},
 		{name: "somebody else's program on 10258", do: []func(*testing.T, *machine.Machine, *machinetest.Commands){func(t *testing.T, m *machine.Machine, _ *machinetest.Commands) {
 			process(t, m, 800, "system.slice/k3s.service", "/usr/local/bin/k3s", "server", "--token=hunter2")
 		}}, want: "B10 k3s (process 800), which is no pod, listens on port 10258 of kube-system/cloud-controller-manager"},
@@ -176,7 +176,7 @@ func TestLook(t *testing.T) {
 		{name: "no server", do: []func(*testing.T, *machine.Machine, *machinetest.Commands){file("/run/systemd/resolve/resolv.conf", "search x\n")}, want: "K8 names no server"},
 		{name: "no resolver's file", do: []func(*testing.T, *machine.Machine, *machinetest.Commands){func(t *testing.T, m *machine.Machine, _ *machinetest.Commands) {
 			must(t, os.Remove(m.Path("/run/systemd/resolve/resolv.conf")))
-		}}, want: "K8 is not there"},
+		}}, want: "K8 does not exist"},
 		{name: "containerd is gone", do: []func(*testing.T, *machine.Machine, *machinetest.Commands){func(t *testing.T, m *machine.Machine, _ *machinetest.Commands) {
 			must(t, os.Remove(m.Path("/run/c/containerd.sock")))
 		}}, want: "K9 no such file"},

@@ -21,7 +21,7 @@ func same(a, b string) bool {
 	return errX == nil && errY == nil && x == y || a == b
 }
 
-// contains says whether the subnet of an interface's address, like 192.0.2.1/24, holds another address.
+// contains reports whether the subnet of an interface's address, like 192.0.2.1/24, holds another address.
 func contains(subnet, address string) bool {
 	p, err := netip.ParsePrefix(subnet)
 	if err != nil {

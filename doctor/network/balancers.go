@@ -80,11 +80,11 @@ func (s *Snapshot) judge(svc *corev1.Service, claims []networkingv1.IPAddress, p
 		class := finding.Clean(*svc.Spec.LoadBalancerClass)
 		return false, "ForeignClass", "loadBalancerClass " + class + " is served by another program"
 	case len(claims) > 0 && len(announcers) == 0:
-		return false, finding.NotAnnounced.Kind().Reason, "it has an address, and no agent says that it announces it"
+		return false, finding.NotAnnounced.Kind().Reason, "it has an address, and no agent announces it"
 	case len(claims) > 0:
 		return false, "Publishing", "an agent announces the address; the cloud-controller-manager is to publish it"
 	default:
-		return false, "Waiting", "the cloud-controller-manager has said nothing of it: does one lead? `ccmadm status`"
+		return false, "Waiting", "the cloud-controller-manager has not processed it: `ccmadm status` shows whether there is a leader"
 	}
 }
 

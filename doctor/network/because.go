@@ -33,7 +33,7 @@ func (s *Snapshot) because(list []Verdict, claims []networkingv1.IPAddress) {
 			}
 		}
 		if len(v.Announces) > 0 && s.cordoned(v.Node) {
-			notes = append(notes, "cordoned, which moves no address, nor does `kubectl drain`: `kubectl label node "+
+			notes = append(notes, "cordoned; neither that nor `kubectl drain` moves an address: `kubectl label node "+
 				v.Node+" "+v1alpha1.DrainLabel+"=true` does")
 		}
 		v.Because = strings.Join(notes, "; ")

@@ -27,7 +27,7 @@ func TestWhy_Because(t *testing.T) {
 		{
 			"cordoned",
 			func(s *Snapshot) { s.Nodes[1].Spec.Unschedulable, s.Nodes[2].Spec.Unschedulable = true, true },
-			kept + "; cordoned, which moves no address, nor does `kubectl drain`: " +
+			kept + "; cordoned; neither that nor `kubectl drain` moves an address: " +
 				"`kubectl label node w1 ccmadm.dev/drain=true` does",
 			"w1 has it, and keeps it while it may have it",
 		},

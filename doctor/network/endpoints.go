@@ -33,7 +33,7 @@ func (s *Snapshot) endpoints(node string, svc *corev1.Service, claims []networki
 	return list
 }
 
-// serves says whether a Node has an endpoint that is ready, or serves while it ends.
+// serves reports whether a Node has an endpoint that is ready, or serves while it ends.
 func (s *Snapshot) serves(node, service string) bool {
 	for _, slice := range s.Slices {
 		if slice.Namespace+"/"+slice.Labels[discoveryv1.LabelServiceName] != service {

@@ -107,12 +107,12 @@ func TestWhy_RulesOfANode(t *testing.T) {
 		{
 			name:   "a silent agent",
 			change: func(s *Snapshot) { s.Agents[2].Status.RenewTime = metav1.NewMicroTime(now.Add(-2 * time.Minute)) },
-			w2:     "its agent is silent since 2m0s",
+			w2:     "its agent has not reported for 2m0s",
 		},
 		{
 			name:   "an agent that drains",
 			change: func(s *Snapshot) { s.Agents[2].Status.Draining = true },
-			w2:     "its agent gives away what it announces",
+			w2:     "its agent is handing over its addresses",
 		},
 		{
 			name:   "a label of ours",
@@ -202,7 +202,7 @@ func TestWhy_ExcludeLabel(t *testing.T) {
 
 func TestWhy_Findings(t *testing.T) {
 	s := shop()
-	if got := s.Why("shop/mail").Findings; len(got) != 1 || got[0].ID != finding.PoolExhausted || got[0].Next == "" {
+	if got := s.Why("shop/mail").Findings; len(got) != 1 || got[0].ID != finding.PoolExhausted || got[0].Do == "" || got[0].Next != "" {
 		t.Errorf("findings of a Service that waits are %+v", got)
 	}
 	s.Agents[2].Status.Conflicts = []v1alpha1.AddressConflict{
@@ -218,7 +218,7 @@ func TestWhy_Findings(t *testing.T) {
 	}
 	s.Agents[2].Status.RenewTime = metav1.NewMicroTime(now.Add(-time.Hour))
 	last := s.Why("shop/web").Findings
-	if got := last[len(last)-1]; got.ID != finding.AgentSilent || got.Message != "1 of 3 votes are silent: w2" || got.Next == "" {
+	if got := last[len(last)-1]; got.ID != finding.AgentSilent || got.Message != "1 of 3 votes are missing: w2" || got.Next == "" {
 		t.Errorf("an agent is silent, and nobody owns the address: %+v", got)
 	}
 	if s.Why("shop/none") != nil {

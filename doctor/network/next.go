@@ -1,6 +1,7 @@
 package network
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -11,15 +12,20 @@ import (
 // agentPods are the arguments by which kubectl finds the pods of node agents.
 const agentPods = "-n " + v1alpha1.Namespace + " -l " + v1alpha1.NameLabel + "=" + v1alpha1.AgentName
 
-// next says what lets a Node announce, by the rule that is against most of them: the finding itself only says to look
-// here, or to install agents that are there.
-func (s *Snapshot) next(w *Why) string {
+// advise sets what lets a Node announce, by the rule that excludes most of them: the catalogue's remedy leads to this
+// list, or installs agents that exist already. The command is empty if the remedy is no command.
+func (s *Snapshot) advise(w *Why, f *finding.Finding) {
+	do, command := s.remedy(w)
+	f.Do, f.Next = cmp.Or(do, f.Do), command
+}
+
+func (s *Snapshot) remedy(w *Why) (do, command string) {
 	eligible := slices.ContainsFunc(w.Nodes, func(v Verdict) bool { return v.Eligible })
 	switch {
 	case len(w.Nodes) == 0 || eligible && len(w.Claims) == 0: // addresses of Nodes need no agents
-		return ""
+		return "", ""
 	case eligible:
-		return "kubectl logs " + agentPods + " --prefix --tail 50"
+		return "read the log of the agents", "kubectl logs " + agentPods + " --prefix --tail 50"
 	}
 	faulty := slices.ContainsFunc(w.Nodes, func(v Verdict) bool { return !intended(v.unmet()) })
 	var first Verdict
@@ -37,30 +43,30 @@ func (s *Snapshot) next(w *Why) string {
 	namespace, _, _ := strings.Cut(w.Service, "/")
 	switch rule.Name {
 	case "label":
-		return "kubectl label node " + node + " " + v1alpha1.ExcludeLabel + "-"
+		return "remove the label", "kubectl label node " + node + " " + v1alpha1.ExcludeLabel + "-"
 	case "agent":
 		if len(s.Agents) == 0 {
-			return finding.NotAnnounced.Kind().Do
+			return finding.NotAnnounced.Kind().Do, ""
 		}
-		return "kubectl get pods " + agentPods + " -o wide --field-selector spec.nodeName=" + node
+		return "check the Node's agent", "kubectl get pods " + agentPods + " -o wide --field-selector spec.nodeName=" + node
 	case "selector":
-		return "kubectl get addresspool " + w.Pool + " -o yaml: change its nodes, or label a Node so that it is among them"
+		return "change the nodes of the AddressPool, or label a Node so that they select it", "kubectl get addresspool " + w.Pool + " -o yaml"
 	case "interface":
-		return "kubectl get nodeagent " + node + " -o yaml: name one of its interfaces in AddressPool " + w.Pool +
-			", or give the pool addresses of their subnets"
+		return "name one of the Node's interfaces in AddressPool " + w.Pool + ", or give the pool addresses of their subnets",
+			"kubectl get nodeagent " + node + " -o yaml"
 	case "session":
-		return finding.PeerDown.Kind().Do
+		return finding.PeerDown.Kind().Do, ""
 	case "endpoint":
-		return "kubectl -n " + namespace + " get pods -o wide: externalTrafficPolicy Local wants one that is ready"
+		return "externalTrafficPolicy Local requires a ready pod on the Node", "kubectl -n " + namespace + " get pods -o wide"
 	case "draining":
 		if rule.Note == "label "+v1alpha1.DrainLabel {
-			return "kubectl label node " + node + " " + v1alpha1.DrainLabel + "-"
+			return "remove the label", "kubectl label node " + node + " " + v1alpha1.DrainLabel + "-"
 		}
 	}
-	return "kubectl describe node " + node
+	return "check the Node", "kubectl describe node " + node
 }
 
-// intended says that the Node was left out on purpose: what is broken elsewhere comes first.
+// intended is true if the Node was excluded on purpose: faults of other Nodes come first.
 func intended(r Rule) bool {
 	return r.Name == "label" || r.Name == "draining" && r.Note == "label "+v1alpha1.DrainLabel
 }

@@ -135,9 +135,7 @@ func (s *Snapshot) reported(node string) v1alpha1.NodeRoutes {
 }
 
 func say(id finding.ID, node, message string) finding.Finding {
-	f := id.New("Node/"+node, message)
-	f.Next = f.Do
-	return f
+	return id.New("Node/"+node, message)
 }
 
 // podNetworks are a Node's, in the form that routes have.

@@ -140,5 +140,5 @@ func (s *Snapshot) silence(a *v1alpha1.NodeAgent) time.Duration {
 	return s.Now.Sub(a.Status.RenewTime.Time)
 }
 
-// live says whether an agent's report still counts.
+// live reports whether an agent's report still counts.
 func (s *Snapshot) live(a *v1alpha1.NodeAgent) bool { return a != nil && s.silence(a) <= Patience }

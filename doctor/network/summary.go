@@ -2,7 +2,7 @@ package network
 
 import "fmt"
 
-// Summary is a line for each of what there is: load balancers, routes, agents that are silent.
+// Summary is a line for each of what there is: load balancers, routes, agents that do not report.
 func (s *Snapshot) Summary() []string {
 	var lines []string
 	if list := s.Balancers(); len(list) > 0 {

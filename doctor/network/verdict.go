@@ -34,7 +34,7 @@ type Verdict struct {
 type Rule struct {
 	// Name is agent, draining, label, selector, interface, session, endpoint or ready.
 	Name string `json:"name"`
-	// Met says whether it does, and Note what was seen.
+	// Met reports whether it does, and Note what was seen.
 	Met  bool   `json:"met"`
 	Note string `json:"note,omitempty"`
 }
@@ -123,9 +123,9 @@ func (s *Snapshot) agentRules(n *corev1.Node, claims []networkingv1.IPAddress) [
 	case a == nil:
 		return []Rule{{Name: "agent", Note: "no agent has ever reported from here"}}
 	case !s.live(a):
-		return []Rule{{Name: "agent", Note: fmt.Sprintf("its agent is silent since %s", s.silence(a).Round(time.Second))}}
+		return []Rule{{Name: "agent", Note: fmt.Sprintf("its agent has not reported for %s", s.silence(a).Round(time.Second))}}
 	case a.Status.Draining:
-		return []Rule{{Name: "draining", Note: "its agent gives away what it announces"}}
+		return []Rule{{Name: "draining", Note: "its agent is handing over its addresses"}}
 	}
 	list := []Rule{{Name: "agent", Met: true}}
 	for _, c := range claims {

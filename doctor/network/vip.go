@@ -24,7 +24,7 @@ type VIP struct {
 	ByBGP   bool   `json:"byBGP,omitempty"`
 	// Owners are the machines that have it; with several and without BGP, reports contradict each other.
 	Owners []string `json:"owners,omitempty"`
-	// Votes are the control planes that decide, and Unheard those of them that are silent, by the newest report.
+	// Votes are the control planes that decide, and Unheard those of them that do not report, by the newest report.
 	Votes   []string `json:"votes,omitempty"`
 	Unheard []string `json:"unheard,omitempty"`
 	// Members are the machines with the static pod, and the control planes without.
@@ -137,13 +137,13 @@ func (v *VIP) member(now time.Time, name, state string, report, newest *v1alpha1
 		m.Because = "no agent reports from here"
 	case report.Status.ControlPlaneVIP.Has && !m.Has:
 		m.Reported = true
-		m.Because = fmt.Sprintf("it had the address %s ago; %s says that %s has it", now.Sub(report.Status.RenewTime.Time).Round(time.Second),
+		m.Because = fmt.Sprintf("it had the address %s ago; %s reports that %s has it", now.Sub(report.Status.RenewTime.Time).Round(time.Second),
 			newest.Name, strings.Join(v.Owners, ", "))
 	default:
 		m.Reported, m.Because = true, finding.Clean(report.Status.ControlPlaneVIP.Message)
 	}
 	if slices.Contains(v.Unheard, name) {
-		m.Because += "; its vote is silent"
+		m.Because += "; its vote is missing"
 	}
 	return m
 }
@@ -176,7 +176,7 @@ func (v *VIP) Summary() string {
 		text += strings.Join(v.Owners, " and ") + " has it"
 	}
 	if len(v.Unheard) > 0 {
-		text += fmt.Sprintf("; %d of %d votes are silent: %s", len(v.Unheard), len(v.Votes), strings.Join(v.Unheard, ", "))
+		text += fmt.Sprintf("; %d of %d votes are missing: %s", len(v.Unheard), len(v.Votes), strings.Join(v.Unheard, ", "))
 	}
 	return text
 }

@@ -38,7 +38,7 @@ func TestVIP(t *testing.T) {
 	has := v1alpha1.VIPReport{Has: true, Owner: "cp1", Message: "a majority of 3 votes grants it", Votes: votes}
 	knows := v1alpha1.VIPReport{Owner: "cp1", Message: "cp1 has it", Votes: votes}
 	taken := v1alpha1.VIPReport{Has: true, Owner: "cp2", Message: "a majority of 3 votes grants it", Votes: votes, Unheard: []string{"cp1"}}
-	lost := v1alpha1.VIPReport{Message: "no majority: 2 of 3 votes are silent: cp1, cp2", Votes: votes, Unheard: []string{"cp1", "cp2"}}
+	lost := v1alpha1.VIPReport{Message: "no majority: 2 of 3 votes are missing: cp1, cp2", Votes: votes, Unheard: []string{"cp1", "cp2"}}
 	for _, tt := range []struct {
 		name    string
 		pods    []corev1.Pod
@@ -55,24 +55,24 @@ func TestVIP(t *testing.T) {
 		{
 			"its power was cut", pods,
 			[]v1alpha1.NodeAgent{vipAgent("cp1", 30*time.Second, has), vipAgent("cp2", time.Second, taken)},
-			"192.0.2.10: cp2 has it; 1 of 3 votes are silent: cp1",
-			"cp1 vote ready it had the address 30s ago; cp2 says that cp2 has it; its vote is silent|" +
+			"192.0.2.10: cp2 has it; 1 of 3 votes are missing: cp1",
+			"cp1 vote ready it had the address 30s ago; cp2 reports that cp2 has it; its vote is missing|" +
 				"cp2 has vote ready a majority of 3 votes grants it|cp3 vote ready no agent reports from here",
 		},
 		{
 			"long ago", pods,
 			[]v1alpha1.NodeAgent{vipAgent("cp1", 2*time.Minute, has), vipAgent("cp2", time.Second, taken)},
-			"192.0.2.10: cp2 has it; 1 of 3 votes are silent: cp1",
-			"cp1 vote ready no agent reports from here; its vote is silent|cp2 has vote ready a majority of 3 votes grants it|" +
+			"192.0.2.10: cp2 has it; 1 of 3 votes are missing: cp1",
+			"cp1 vote ready no agent reports from here; its vote is missing|cp2 has vote ready a majority of 3 votes grants it|" +
 				"cp3 vote ready no agent reports from here",
 		},
 		{
 			"two pods are dead",
 			[]corev1.Pod{vipPod("cp1", "False"), vipPod("cp3", "True")},
 			[]v1alpha1.NodeAgent{vipAgent("cp3", 0, lost)},
-			"192.0.2.10: no control plane has it; 2 of 3 votes are silent: cp1, cp2",
-			"cp1 vote not ready for 3m0s no agent reports from here; its vote is silent|" +
-				"cp2 vote none no agent reports from here; its vote is silent|cp3 vote ready no majority: 2 of 3 votes are silent: cp1, cp2",
+			"192.0.2.10: no control plane has it; 2 of 3 votes are missing: cp1, cp2",
+			"cp1 vote not ready for 3m0s no agent reports from here; its vote is missing|" +
+				"cp2 vote none no agent reports from here; its vote is missing|cp3 vote ready no majority: 2 of 3 votes are missing: cp1, cp2",
 		},
 		{
 			"no agents", pods, nil, "192.0.2.10: no agent reports who has it",

@@ -1,7 +1,6 @@
 package network
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,7 +32,7 @@ type Claim struct {
 	// Owner is the Service that has it, where it is shared; Sharers are all others.
 	Owner   string   `json:"owner,omitempty"`
 	Sharers []string `json:"sharers,omitempty"`
-	// Probed says since when it is known to be nobody else's, as RFC 3339; empty: the network was not asked yet.
+	// Probed says since when it is known to be free, as RFC 3339; empty: the network was not asked yet.
 	Probed string    `json:"probed,omitempty"`
 	Since  time.Time `json:"since"`
 }
@@ -73,13 +72,13 @@ func (s *Snapshot) explain(w *Why, claims []networkingv1.IPAddress) []finding.Fi
 	}
 	eligible := slices.ContainsFunc(w.Nodes, func(v Verdict) bool { return v.Eligible })
 	if !eligible && !w.Ready && len(claims) > 0 {
-		list = appendNew(list, finding.NoEligibleNode.New(object, "every Node is ruled out"))
+		list = appendNew(list, finding.NoEligibleNode.New(object, "every Node is excluded"))
 	}
 	for _, c := range claims {
 		list = append(list, s.conflicts(addressOf(c))...)
 		if pool := s.pool(c.Annotations[v1alpha1.ClaimPoolAnnotation]); pool == nil && s.Defined {
 			list = appendNew(list, finding.PoolNotFound.New(object, "AddressPool "+c.Annotations[v1alpha1.ClaimPoolAnnotation]+
-				" of address "+addressOf(c)+" is gone: the Service keeps the address, by defaults"))
+				" of address "+addressOf(c)+" does not exist: the Service keeps the address, with default settings"))
 		}
 	}
 	if w.Level.Elected() && len(claims) > 0 && len(w.Announcers) == 0 {
@@ -91,9 +90,7 @@ func (s *Snapshot) explain(w *Why, claims []networkingv1.IPAddress) []finding.Fi
 		}
 		switch list[i].ID {
 		case finding.NoEligibleNode, finding.NoReadyEndpoint, finding.NotAnnounced:
-			list[i].Next = cmp.Or(s.next(w), list[i].Do)
-		default:
-			list[i].Next = list[i].Do
+			s.advise(w, &list[i])
 		}
 	}
 	return list
@@ -122,9 +119,8 @@ func (s *Snapshot) muted() []finding.Finding {
 	}
 	slices.Sort(names)
 	f := finding.AgentSilent.New("NodeAgent/"+names[0],
-		fmt.Sprintf("%d of %d votes are silent: %s", len(names), len(s.Agents), shortened(names)))
-	f.Next = "kubectl get pods " + agentPods + " -o wide --field-selector spec.nodeName=" + names[0] +
-		"; kubectl delete nodeagent " + names[0] + " if no agent is to run there"
+		fmt.Sprintf("%d of %d votes are missing: %s", len(names), len(s.Agents), shortened(names)))
+	f.Next = "kubectl get pods " + agentPods + " -o wide --field-selector spec.nodeName=" + names[0]
 	return []finding.Finding{f}
 }
 

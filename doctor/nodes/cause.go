@@ -51,14 +51,14 @@ func causeOf(s Status, node *corev1.Node, e *evidence) finding.Finding {
 
 // neverTainted offers the taint where there is a leader: only a leader removes it.
 func neverTainted(s Status, e *evidence) finding.Finding {
-	taint := "once a cloud-controller-manager leads: ccmadm doctor"
+	taint := "once a cloud-controller-manager is the leader: ccmadm doctor"
 	if e.led() {
 		taint = "kubectl taint node " + s.Node + " " + v1alpha1.UninitializedTaint + "=true:NoSchedule"
 	}
 	mode, known := e.flags[s.Node]
 	if known && mode != "external" {
 		cause := finding.ID("A1").New("", fmt.Sprintf("the kubelet runs with --cloud-provider=%q, not external, so the Node "+
-			"has neither the taint nor a provider ID, and nobody initializes it", mode))
+			"has neither the taint nor a provider ID, and is not initialized", mode))
 		cause.Reason = finding.NeverTainted.Kind().Reason
 		cause.Next = "on " + s.Node + ": ccmadm node external; and last: " + taint
 		return cause
@@ -66,7 +66,7 @@ func neverTainted(s Status, e *evidence) finding.Finding {
 	if known {
 		cause := finding.NeverTainted.New(
 			"",
-			"the Node has neither the taint nor a provider ID, so nobody initializes it, and its kubelet "+
+			"the Node has neither the taint nor a provider ID, so it is not initialized, and its kubelet "+
 				"runs with --cloud-provider=external: it registered before it did, or the taint was removed by hand",
 		)
 		cause.Next = taint
@@ -74,10 +74,10 @@ func neverTainted(s Status, e *evidence) finding.Finding {
 	}
 	cause := finding.NeverTainted.New(
 		"",
-		"the Node has neither the taint nor a provider ID, so nobody initializes it: its kubelet "+
+		"the Node has neither the taint nor a provider ID, so it is not initialized: its kubelet "+
 			"registered without --cloud-provider=external, or the taint was removed by hand; a restart of the kubelet does not bring it back",
 	)
-	cause.Next = "check the kubelet's flags on " + s.Node + ", then: " + taint
+	cause.Next = "on " + s.Node + ": ccmadm node show, then: " + taint
 	return cause
 }
 
@@ -91,7 +91,7 @@ func noAddress(s Status, node *corev1.Node, e *evidence) finding.Finding {
 	message := "initialized, but without an internal IP: neither the kubelet nor the provider has given one, or the " +
 		"cloud-controller-manager may not patch nodes/status"
 	if r := e.remarkOn(s.Node); r.about {
-		message += "; its last word on the node: " + r.line
+		message += "; the last line of its log about the node: " + r.line
 	}
 	cause := finding.NoInternalIP.New("", message)
 	cause.Next = e.logsCommand() + " | grep " + s.Node
@@ -160,12 +160,12 @@ func (e *evidence) missingBesides() []permission {
 }
 
 func notServed(r remark, e *evidence) finding.Finding {
-	message := "the cloud-controller-manager leads (" + e.leader.who() + "), "
+	message := "the cloud-controller-manager is the leader (" + e.leader.who() + "), "
 	switch {
 	case len(e.pods) == 0:
-		message += "its pods have not the label " + v1alpha1.ComponentLabel + "=" + v1alpha1.Component + ", so its log is not read"
+		message += "its pods lack the label " + v1alpha1.ComponentLabel + "=" + v1alpha1.Component + ", so its log is not read"
 	case r.about:
-		message += "and the last that it says of this node is no error: " + r.line
+		message += "and the last line of its log about this node is no error: " + r.line
 	case r.line != "":
 		message += "and its last lines do not mention this node; its last error is: " + r.line
 	default:
@@ -174,7 +174,7 @@ func notServed(r remark, e *evidence) finding.Finding {
 	cause := finding.NotServed.New("", message)
 	cause.Next = e.logsCommand()
 	if len(e.pods) == 0 {
-		cause.Next = "look at the log of " + e.leader.holder()
+		cause.Do, cause.Next = "read the log of "+e.leader.holder(), ""
 	}
 	return cause
 }

@@ -151,7 +151,7 @@ func TestCauseOf(t *testing.T) {
 			node:   waits,
 			e:      evidence{leader: live},
 			reason: "NotServed",
-			words:  "its pods have not the label",
+			words:  "its pods lack the label",
 		},
 		{
 			name:   "pod cannot be scheduled",
@@ -186,7 +186,7 @@ func TestCauseOf(t *testing.T) {
 			node:   waits,
 			e:      evidence{pods: pods(newPod(killed)), logs: logged("the end")},
 			reason: "PodTerminated",
-			words:  "exit code 137 (OOMKilled); its last word: the end",
+			words:  "exit code 137 (OOMKilled); the last line of its log: the end",
 		},
 		{
 			name: "crashing",
@@ -196,14 +196,14 @@ func TestCauseOf(t *testing.T) {
 				logs: logged("starting", "F1121 could not init cloud provider"),
 			},
 			reason: "CrashLoop",
-			words:  "(restarts: 7), last with exit code 1 (Error); its last word: F1121 could not init",
+			words:  "(restarts: 7), last with exit code 1 (Error); the last line of its log: F1121 could not init",
 		},
 		{
 			name:   "the second container crashes",
 			node:   waits,
 			e:      evidence{pods: pods(newPod(sidecar, crashed)), logs: logged("starting", "F1121 no cloud")},
 			reason: "CrashLoop",
-			words:  "its last word: F1121 no cloud",
+			words:  "the last line of its log: F1121 no cloud",
 		},
 		{
 			name:   "terminating",
@@ -224,7 +224,7 @@ func TestCauseOf(t *testing.T) {
 			node:   waits,
 			e:      evidence{pods: pods(newPod()), leader: nobody, logs: logged("E1121 no route to host")},
 			reason: "NoLeader",
-			words:  "nobody holds Lease/kube-system/cloud-controller-manager; its last error: E1121 no route to host",
+			words:  "Lease/kube-system/cloud-controller-manager has no holder; its last error: E1121 no route to host",
 		},
 		{
 			name:   "the leader is gone",
@@ -238,7 +238,7 @@ func TestCauseOf(t *testing.T) {
 			node:   waits,
 			e:      evidence{pods: pods(newPod()), leader: leadership{name: "x", err: errors.New("timed out")}},
 			reason: "LeaseUnknown",
-			words:  "Lease/kube-system/x cannot be looked at: timed out",
+			words:  "Lease/kube-system/x cannot be read: timed out",
 		},
 		{
 			name: "a certificate that has expired",
@@ -381,7 +381,7 @@ func TestCauseOf(t *testing.T) {
 			node:   waits,
 			e:      evidence{pods: pods(newPod()), leader: live, logs: logged("I1121 w1 seen")},
 			reason: "NotServed",
-			words:  "the last that it says of this node is no error: I1121 w1 seen",
+			words:  "the last line of its log about this node is no error: I1121 w1 seen",
 		},
 		{
 			name: "the manager has no node controller",
@@ -395,7 +395,7 @@ func TestCauseOf(t *testing.T) {
 				),
 			},
 			reason: "NoNodeController",
-			words:  "or knows no nodes: failed to start cloud node controller: cloud provider",
+			words:  "or has no instances: failed to start cloud node controller: cloud provider",
 		},
 		{
 			name: "a reason at the end of a long line",
@@ -493,7 +493,7 @@ func TestCauseOf(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.e.now = now
 			got := causeOf(StatusOf("w1", tt.node, tt.e.led(), now), tt.node, &tt.e)
-			if got.Reason != tt.reason || !strings.Contains(got.Message, tt.words) || got.Next == "" {
+			if got.Reason != tt.reason || !strings.Contains(got.Message, tt.words) || got.Do == "" || got.Next == got.Do {
 				t.Errorf("got %s %q, next %q, want %s with %q", got.Reason, got.Message, got.Next, tt.reason, tt.words)
 			}
 			if got.ID == "" || got.Why == "" || got.Object != "Node/w1" {
@@ -532,6 +532,11 @@ func TestLastRemark(t *testing.T) {
 			name:  "without where and when",
 			lines: []string{header + "w1 broken"},
 			want:  remark{line: "w1 broken", about: true, complains: true},
+		},
+		{
+			name:  "an unhandled error without its wrapping",
+			lines: []string{header + `"Unhandled Error" err="error syncing 'w1': \"x\" denied, requeuing" logger="UnhandledError"`},
+			want:  remark{line: `error syncing 'w1': "x" denied, requeuing`, about: true, complains: true},
 		},
 		{
 			name:  "any complaint",

@@ -75,7 +75,7 @@ func (e *evidence) lastWord(p *corev1.Pod) string {
 	return Shorten(lines[len(lines)-1])
 }
 
-// failed says whether a container has failed so lately that this run of it has proven nothing yet.
+// failed reports whether a container has failed so lately that this run of it has proven nothing yet.
 func failed(s *corev1.ContainerStatus, now time.Time) bool {
 	last := s.LastTerminationState.Terminated
 	return last != nil && last.ExitCode != 0 && now.Sub(last.FinishedAt.Time) < failedLately

@@ -31,7 +31,7 @@ type Facts struct {
 	Lease                     *coordinationv1.Lease
 	LeaseErr                  error
 	LeaseListed               bool
-	// Renewed is when a renewal of it was seen, by this machine's clock. Zero: the holder's clock is believed.
+	// Renewed is when a renewal of it was seen, by this machine's clock. Zero: the holder's clock is trusted.
 	Renewed time.Time
 	// Logs are the last lines of the manager's pods by name, cleaned.
 	Logs map[string][]string
@@ -84,7 +84,7 @@ func (f *Facts) Statuses(names []string) []Status {
 	return list
 }
 
-// Led says whether there is a leader, with the Lease or without.
+// Led reports whether there is a leader, with the Lease or without.
 func (f *Facts) Led() bool {
 	l := f.leader()
 	return l.held(f.Now)

@@ -76,7 +76,7 @@ func TestWait_ServerThatHangs(t *testing.T) {
 			name:    "nodes are listed, and then it hangs",
 			config:  serve(nodesAndThenNothing),
 			late:    true,
-			wantErr: "w1 Tainted: the cloud-controller-manager's pods cannot be looked at",
+			wantErr: "w1 Tainted: the cloud-controller-manager's pods cannot be read",
 		},
 	}
 	for _, tt := range tests {

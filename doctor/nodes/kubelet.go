@@ -24,7 +24,7 @@ func notReady(s Status, node *corev1.Node) finding.Finding {
 	_, c := nodeutil.GetNodeCondition(&node.Status, corev1.NodeReady)
 	switch {
 	case IsShutDown(node):
-		cause := finding.MachineOff.New("", "its machine is switched off, by the cloud's word (taint "+v1alpha1.ShutdownTaint+")")
+		cause := finding.MachineOff.New("", "the cloud reports that its machine is switched off (taint "+v1alpha1.ShutdownTaint+")")
 		cause.Next = next
 		return cause
 	case c == nil:
@@ -37,10 +37,10 @@ func notReady(s Status, node *corev1.Node) finding.Finding {
 			"the kubelet has stopped posting its status, last at "+c.LastHeartbeatTime.UTC().Format(time.RFC3339),
 		)
 	}
-	cause := finding.NotReady.New("", "the kubelet says: "+Shorten(c.Message))
+	cause := finding.NotReady.New("", "the kubelet reports: "+Shorten(c.Message))
 	cause.Next = next
 	if strings.Contains(c.Message, "cni") {
-		cause.Next = "install a CNI plugin"
+		cause.Do, cause.Next = "install a CNI plugin", ""
 	}
 	return cause
 }
@@ -57,7 +57,7 @@ func silent(s Status, message string) finding.Finding {
 }
 
 const (
-	// heartbeat is for how long a kubelet may be silent: the default of its nodeLeaseDurationSeconds.
+	// heartbeat is for how long a kubelet may send no heartbeat: the default of its nodeLeaseDurationSeconds.
 	heartbeat = 40 * time.Second
 	// clockApart is by how much clocks may differ where there is no other kubelet to compare with.
 	clockApart = 2 * time.Minute
@@ -81,7 +81,7 @@ func judgeHeartbeats(statuses []Status, leases []coordinationv1.Lease, now time.
 			continue
 		}
 		if quiet := behind(s.Node); quiet > 0 {
-			cause := silent(s, "the Node is called Ready, and its kubelet has not renewed its Lease for "+quiet.String())
+			cause := silent(s, "the Node is Ready, and its kubelet has not renewed its Lease for "+quiet.String())
 			statuses[i].Cause = &cause
 		}
 	}
@@ -181,7 +181,7 @@ func judgeFlags(statuses []Status, flags map[string]string) {
 	}
 }
 
-// cloudProviderFlag is nil where the kubelet does not tell.
+// cloudProviderFlag is nil if the kubelet posts no status it.
 func cloudProviderFlag(ctx context.Context, c kubernetes.Interface, node string) *string {
 	value, ok := KubeletFlags(ctx, c, node)["cloud-provider"]
 	if !ok {

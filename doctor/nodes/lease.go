@@ -123,9 +123,9 @@ func (l *leadership) leaderless(now time.Time) string {
 	case l.unelected:
 		return "is not ready; it asks for no Lease (--leader-elect=false)"
 	case l.err != nil:
-		return lease + " cannot be looked at: " + l.err.Error()
+		return lease + " cannot be read: " + l.err.Error()
 	case l.holder() == "" || renewTime(l.lease).IsZero():
-		return "nobody holds " + lease
+		return lease + " has no holder"
 	}
 	return fmt.Sprintf("%s, holder of %s, has not renewed it for %s", l.holder(), lease, l.age(now).Round(time.Second))
 }

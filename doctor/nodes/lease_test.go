@@ -73,7 +73,7 @@ func TestLeadership_Nobody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := leadership{name: "x"}
 			l.see(lease, now)
-			if got, want := l.leaderless(now), "nobody holds Lease/kube-system/x"; l.held(now) || got != want {
+			if got, want := l.leaderless(now), "Lease/kube-system/x has no holder"; l.held(now) || got != want {
 				t.Errorf("held %v, %q, want %q", l.held(now), got, want)
 			}
 		})

@@ -3,6 +3,7 @@ package nodes
 import (
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -56,7 +57,9 @@ func inName(c byte) bool { return nameChar(c) || c == '-' || c == '.' }
 
 var (
 	// klogHeader is severity, time, thread and place in the source: "E1121 12:00:00.000000 1 node_controller.go:285] ".
-	klogHeader = regexp.MustCompile(`^[IWEF]\d{4} [\d:.]+ +\d+ \S+:\d+\] `)
+	klogHeader = regexp.MustCompile(`^[IWEF]\d{4} (?:[\d:.]+ +)?(?:\d+ +)?\S+:\d+\] `)
+	// unhandled is how controllers log an error that they return: the words around it are the same for all.
+	unhandled = regexp.MustCompile(`^"Unhandled Error" err=("(?:[^"\\]|\\.)*")(?: logger="UnhandledError")?$`)
 	// klogError is how errors and fatal errors start in the log format of Kubernetes.
 	klogError = regexp.MustCompile(`^[EF]\d{4}\b`)
 	// otherError is how they look elsewhere: JSON, logfmt, prose.
@@ -68,11 +71,16 @@ func IsErrorLine(line string) bool {
 	return klogError.MatchString(line) || otherError.MatchString(line)
 }
 
-// Shorten cleans a line of a log, drops its header and keeps both ends of a long line: what it is about stands at the
-// front, and the reason at the end.
+// Shorten cleans a line of a log: it drops klog's header, unwraps an unhandled error, and keeps both ends of a long line,
+// since the subject is at the front and the reason at the end.
 func Shorten(line string) string {
 	const half = 200
 	line = klogHeader.ReplaceAllString(strings.TrimSpace(finding.Clean(redact.Text(line))), "")
+	if m := unhandled.FindStringSubmatch(line); m != nil {
+		if text, err := strconv.Unquote(m[1]); err == nil {
+			line = finding.Clean(text)
+		}
+	}
 	if len(line) > 2*half {
 		line = strings.ToValidUTF8(line[:half]+" ... "+line[len(line)-half:], "")
 	}

@@ -60,8 +60,8 @@ func (e *evidence) managerCause() *finding.Finding {
 	if skipped := e.withoutNodes(); skipped != "" {
 		found := finding.NoNodeController.New(
 			"",
-			"the cloud-controller-manager runs without its node controller, for the cloud did not "+
-				"answer when it started, or knows no nodes: "+skipped,
+			"the cloud-controller-manager runs without its node controller, because the cloud did not "+
+				"answer when it started, or has no instances: "+skipped,
 		)
 		found.Next = "once the cloud's API answers: " + kubectl(&e.pods[running]) + "delete pod " + e.pods[running].Name
 		return &found
@@ -70,9 +70,9 @@ func (e *evidence) managerCause() *finding.Finding {
 }
 
 func (e *evidence) notVisible() *finding.Finding {
-	message := "the cloud-controller-manager's pods cannot be looked at: " + e.podsErr.Error()
+	message := "the cloud-controller-manager's pods cannot be read: " + e.podsErr.Error()
 	if isForbidden(e.podsErr) {
-		message = "an administrator may look at the cloud-controller-manager's pods, a worker's kubelet may not"
+		message = "only an administrator may read the cloud-controller-manager's pods, a worker's kubelet may not"
 	}
 	if e.leader.lease != nil && !e.led() {
 		message += "; " + e.leader.leaderless(e.now)
@@ -117,7 +117,7 @@ func (e *evidence) endsAgain() *finding.Finding {
 			continue
 		}
 		last := status.LastTerminationState.Terminated
-		found := finding.CrashLoop.New("", withLine(fmt.Sprintf("pod %s dies again and again (restarts: %d), %s",
+		found := finding.CrashLoop.New("", withLine(fmt.Sprintf("pod %s restarts again and again (restarts: %d), %s",
 			p.Name, status.RestartCount, termination(last)), e.lastWord(p)))
 		found.Next = kubectl(p) + "logs --previous " + p.Name
 		return &found

@@ -30,7 +30,7 @@ func (e *evidence) allow(p permission) string {
 			return "allow it in a role of " + who.name + ", then: kubectl auth can-i " + p.asked() + " --as=" + who.name
 		}
 	}
-	return "allow it in a role of the manager's user"
+	return "grant it to the cloud-controller-manager's user"
 }
 
 // asked is how kubectl auth can-i asks for it.

@@ -12,7 +12,7 @@ import (
 
 var (
 	// ErrImage says that an image cannot be had.
-	ErrImage = errors.New("its image cannot be had")
+	ErrImage = errors.New("its image cannot be pulled")
 	// ErrContainer says that the image is there, and that its container cannot be made or started.
 	ErrContainer = errors.New("its container cannot be started")
 )
@@ -35,7 +35,7 @@ func NotStarting(pod *corev1.Pod) error {
 	return nil
 }
 
-// BehindPull says whether a reason is one that a kubelet gives for a container whose image it has.
+// BehindPull reports whether a reason is one that a kubelet gives for a container whose image it has.
 func BehindPull(reason string) bool {
 	return slices.Contains([]string{
 		"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreCreateHookError", "PreStartHookError",

@@ -69,7 +69,7 @@ func vital(l *leadership) []permission {
 	}, func(p permission) bool { return !l.asks(p) })
 }
 
-// asks says whether a manager uses the permission: one without leader election uses none for Leases.
+// asks reports whether a manager uses the permission: one without leader election uses none for Leases.
 func (l *leadership) asks(p permission) bool { return !l.unelected || p.resource != "leases" }
 
 // needed is what is vital, and after that what a manager uses now and then.

@@ -53,16 +53,16 @@ func waitingCause(
 			finding.ImagePull,
 			fmt.Sprintf("image %s of pod %s cannot be pulled: %s", status.Image, p.Name, Shorten(waiting.Message)),
 		)
-		f.Next = fmt.Sprintf("check the image's name, or on %s: ctr -n k8s.io images import FILE", p.Spec.NodeName)
+		f.Next = fmt.Sprintf("on %s: ctr -n k8s.io images import FILE", p.Spec.NodeName)
 		return f
 	case "CrashLoopBackOff":
-		message := fmt.Sprintf("pod %s dies again and again (restarts: %d), %s",
+		message := fmt.Sprintf("pod %s restarts again and again (restarts: %d), %s",
 			p.Name, status.RestartCount, termination(status.LastTerminationState.Terminated))
 		f := found(finding.CrashLoop, withLine(message, e.lastWord(p)))
 		f.Next = kubectl(p) + "logs --previous " + p.Name
 		return f
 	}
-	message := fmt.Sprintf("pod %s waits: %s", p.Name, waiting.Reason)
+	message := fmt.Sprintf("pod %s is waiting: %s", p.Name, waiting.Reason)
 	if waiting.Message != "" {
 		message += ": " + Shorten(waiting.Message)
 	}
@@ -73,12 +73,12 @@ func withLine(message, line string) string {
 	if line == "" {
 		return message
 	}
-	return message + "; its last word: " + line
+	return message + "; the last line of its log: " + line
 }
 
 func termination(t *corev1.ContainerStateTerminated) string {
 	if t == nil {
-		return "for reasons that are not known"
+		return "for an unknown reason"
 	}
 	text := fmt.Sprintf("last with exit code %d (%s)", t.ExitCode, t.Reason)
 	if t.Message != "" {

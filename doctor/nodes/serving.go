@@ -45,9 +45,9 @@ func ServingCertificates(ctx context.Context, client kubernetes.Interface) (stri
 	case len(names) == 0:
 		return "", nil
 	}
-	why := "kubectl describe csr " + names[0] + " says why"
+	why := "kubectl describe csr " + names[0] + " shows why"
 	if !approves {
-		why = "nothing of ccmadm approves them (servingCertificates.enabled)"
+		why = "ccmadm does not approve them (servingCertificates.enabled)"
 	}
 	return fmt.Sprintf(
 		"serving certificates: %s pending, for %s: %s",

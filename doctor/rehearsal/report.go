@@ -27,9 +27,9 @@ type Outcome string
 const (
 	// Recognized: it would be initialized, and its machine is there.
 	Recognized Outcome = "Recognized"
-	// SwitchedOff: the same, and the cloud says that its machine is off. The Node stays.
+	// SwitchedOff: the same, and the cloud reports that its machine is off. The Node stays.
 	SwitchedOff Outcome = "SwitchedOff"
-	// WouldBeDeleted: the cloud has no such machine, so that the Node would go as soon as its kubelet is silent.
+	// WouldBeDeleted: the cloud has no such machine, so that the Node would go as soon as its kubelet posts no status.
 	WouldBeDeleted Outcome = "WouldBeDeleted"
 	// NotRecognized: it would not be initialized. The Node stays.
 	NotRecognized Outcome = "NotRecognized"
@@ -140,7 +140,7 @@ func judge(n *corev1.Node, one, two *result) Verdict {
 	case times > 0:
 		v.Outcome, v.Message = Unclear, second
 	case !two.complete:
-		v.Outcome, v.Message = NoAnswer, "the lifecycle controller did not come round in time"
+		v.Outcome, v.Message = NoAnswer, "the lifecycle controller did not process it in time"
 	default:
 		v.Outcome = Recognized
 	}
@@ -172,7 +172,7 @@ func (v *Verdict) find() *finding.Finding {
 	if id == "" {
 		return nil
 	}
-	found := id.New("Node/"+v.Node, cmp.Or(v.Message, "the cloud says that its machine is off"))
+	found := id.New("Node/"+v.Node, cmp.Or(v.Message, "the cloud reports that its machine is off"))
 	return &found
 }
 

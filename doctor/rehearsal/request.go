@@ -54,7 +54,7 @@ func parse(r *http.Request) (request, error) {
 	return q, nil
 }
 
-// general says whether a path is one that tells about the API server: its version, health, groups and schemas.
+// general reports whether a path is one that tells about the API server: its version, health, groups and schemas.
 func general(parts []string) bool {
 	switch parts[0] {
 	case "version", "healthz", "livez", "readyz":
@@ -89,7 +89,7 @@ func (q request) what(verb string) string {
 	return text
 }
 
-// readable says whether the program may read it. Secrets are for those whose profile names them: the identity behind
+// readable reports whether the program may read it. Secrets are for those whose profile names them: the identity behind
 // the proxy is the user's, which can read all.
 func (p *proxy) readable(q request) bool {
 	if q.group != "" || q.resource != "secrets" {

@@ -28,7 +28,7 @@ func (p *proxy) respond(w http.ResponseWriter, r *http.Request, q request) {
 	before := p.get(q.name)
 	switch {
 	case verb == "" || !q.isNodes() || q.name == "" || verb == "create":
-		p.deny(w, http.StatusForbidden, q.what(verb), "a rehearsal lets no write through")
+		p.deny(w, http.StatusForbidden, q.what(verb), "a rehearsal forwards no write")
 	case before == nil:
 		notFound(w, q)
 	case verb == "delete" && q.subresource == "":

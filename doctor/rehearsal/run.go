@@ -3,7 +3,7 @@
 //
 // Start at [Run], which has two passes. In the first only upstream's node controller runs, and is shown every Node
 // uninitialized; what it writes is what it would initialize (shadow.go, responses.go). In the second only the lifecycle
-// controller runs, and is shown every Node as one whose kubelet has gone silent, so that it asks the cloud for each.
+// controller runs, and is shown every Node as one whose kubelet posts no status, so that it asks the cloud for each.
 // proxy.go is the only API server that the program knows; logparser.go has the reasons, which are in its log alone. What is
 // said elsewhere, in a pod say, comes back as a stream (stream.go).
 //
@@ -91,7 +91,7 @@ func (r *rehearsal) run(ctx context.Context) (*Report, error) {
 	if !r.Lifecycle {
 		return r.report(one, nil), nil
 	}
-	r.tell("pass 2 of 2: shown silent to the lifecycle controller")
+	r.tell("pass 2 of 2: shown without heartbeats to the lifecycle controller")
 	silent := silentWith(first)
 	two, err := r.lifecycle(ctx, silent)
 	if err != nil {

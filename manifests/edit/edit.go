@@ -123,7 +123,7 @@ func (d *Document) editable(path []string) (*yaml.Node, error) {
 		n := d.At(path[:i])
 		if n == nil {
 			return nil, fmt.Errorf(
-				"%s comes through a YAML merge key: write it out, so that it can be changed",
+				"%s is set by a YAML merge key: write it out, so that it can be changed",
 				strings.Join(path[:i], "."),
 			)
 		}

@@ -69,7 +69,7 @@ func Scalar(n *yaml.Node) string {
 	return n.Value
 }
 
-// IsNull says whether the value is null, written out or left out.
+// IsNull reports whether the value is null, written out or left out.
 func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == yaml.NodeTagNull }
 
 func isFlow(n *yaml.Node) bool { return n.Style&yaml.FlowStyle != 0 }

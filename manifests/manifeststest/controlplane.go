@@ -73,7 +73,7 @@ func binaries(minor string) (apiServer, etcd string) {
 	return apiServer, filepath.Join(filepath.Dir(apiServer), "server") // etcd's module calls its command so
 }
 
-// HaveBinaries says whether Start has something to start.
+// HaveBinaries reports whether Start has something to start.
 func HaveBinaries() bool {
 	apiServer, _ := binaries("")
 	if apiServer == "" { // then envtest looks where its users have them

@@ -30,7 +30,7 @@ func Main(m *testing.M, cluster **ControlPlane, flags ...string) int {
 	return code
 }
 
-// LeaveOut says whether a TestMain is to run its tests without a control plane, and has those named TestCluster or
+// LeaveOut reports whether a TestMain is to run its tests without a control plane, and has those named TestCluster or
 // BenchmarkCluster skipped: with -short, and where there are no binaries of a control plane, which it says. With
 // CCMADM_TEST=cluster, as in `make unit`, what is missing has to fail instead.
 func LeaveOut() (bool, error) {

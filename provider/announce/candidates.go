@@ -66,8 +66,8 @@ func (v *View) candidates(c Claim, nodes []string, local localEndpoints) []strin
 	return eligible
 }
 
-// agent says whether the Node has an agent. That this one is here needs no report: BGP does not go when somebody
-// deletes it. An elected level does, since a Node without a report has no vote, and its interfaces are not known.
+// agent reports whether the Node has an agent. That this one is here needs no report: BGP does not go when it is
+// deleted. An elected level does, since a Node without a report has no vote, and its interfaces are not known.
 func (v *View) agent(node string, level v1alpha1.Level) bool {
 	return v.Agents[node] != nil || node == v.Node && !level.Elected()
 }
@@ -94,7 +94,7 @@ func (v *View) selected(pool string, nodes []string) []string {
 	})
 }
 
-// hears says whether the Node has an interface for the address, where it needs one.
+// hears reports whether the Node has an interface for the address, where it needs one.
 func (v *View) hears(node string, c Claim) bool {
 	return !c.Level.OnLink() || InterfaceFor(c.Address, v.Agents[node].Status.Interfaces, v.InterfacesOf(c)) != ""
 }

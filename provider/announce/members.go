@@ -18,7 +18,7 @@ const silentFor = 40 * time.Second
 
 // SetMembers fills in who has a vote, and where. The control planes come first: the first of all decides in case of a
 // draw. Fresh says that the API server has been heard lately; if not, the Members stay empty, which means those of
-// before, since nothing is known of Nodes that are silent.
+// before, since nothing is known of Nodes that do not report.
 func (v *View) SetMembers(now time.Time, fresh bool, unready Unready) {
 	v.Addresses = map[string]netip.Addr{}
 	v.Gone = map[string]bool{}
@@ -80,7 +80,7 @@ type unreadyNode struct {
 	started bool
 }
 
-// silent says whether the Node's kubelet has not been heard of for a while. An agent that starts goes by the clock of
+// silent reports whether the Node's kubelet has not been heard of for a while. An agent that starts goes by the clock of
 // who said so, too: then a Node that has been off for long has no vote from the start.
 func (u Unready) silent(node *corev1.Node, now time.Time) bool {
 	at := slices.IndexFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady })
@@ -103,7 +103,7 @@ func (u Unready) silent(node *corev1.Node, now time.Time) bool {
 }
 
 // SetBound fills in what binds an agent that starts, according to the reports as the API server has them now. Where a
-// Node is silent whose agent reports no lists, since it is of an earlier release, all that had a vote are a list, too.
+// Node does not report whose agent reports no lists, since it is of an earlier release, all that had a vote are a list, too.
 func (v *View) SetBound(agents []v1alpha1.NodeAgent) {
 	reports := map[string][]v1alpha1.VoterList{}
 	for i := range agents {

@@ -43,7 +43,7 @@ type View struct {
 	Gone map[string]bool
 }
 
-// Claim is an address that is to be announced. The cloud-controller-manager has written it; agents believe no Service.
+// Claim is an address that is to be announced. The cloud-controller-manager has written it; agents trust no Service.
 type Claim struct {
 	// Address is canonical, and without a zone.
 	Address netip.Addr
@@ -53,7 +53,7 @@ type Claim struct {
 	Pool string
 	// Services are the one that has the address, and those that share it.
 	Services []types.NamespacedName
-	// Probed says that the address is known to be nobody else's.
+	// Probed says that the address is known to be free.
 	Probed bool
 	// Candidates are the Nodes that may announce the address, as far as the cluster knows, in their order.
 	Candidates []string
@@ -63,7 +63,7 @@ type Claim struct {
 	Early bool
 }
 
-// Here says whether the Node may announce the address.
+// Here reports whether the Node may announce the address.
 func (c Claim) Here(node string) bool { return slices.Contains(c.Candidates, node) }
 
 // ParseClaim reads a claim, without candidates. False: it is none of ours, cannot be read, or its address is only kept

@@ -84,7 +84,7 @@ type Balancer struct {
 	silence   silenceWatch
 }
 
-// New makes a Balancer. It asks nobody anything.
+// New makes a Balancer. It sends no request.
 func New(s Settings) (*Balancer, error) {
 	b := &Balancer{
 		Settings: s, caches: newCaches(s), names: controlplane.NewLookups(), dirty: make(chan struct{}, 1), released: map[types.UID]bool{},
@@ -133,7 +133,7 @@ func (b *Balancer) Run(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			klog.ErrorS(err, "Load balancers are not up to date", "retry", retry)
+			klog.ErrorS(err, "Failed to reconcile load balancers; retrying", "retry", retry)
 			select {
 			case <-ctx.Done():
 				return

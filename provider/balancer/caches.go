@@ -91,7 +91,7 @@ func (c *caches) follow(changed func()) error {
 			if !apierrors.IsNotFound(err) {
 				cache.DefaultWatchErrorHandler(ctx, r, err)
 			} else if !w.absent.Swap(true) {
-				klog.InfoS("The API server does not know a resource yet", "type", r.TypeDescription())
+				klog.InfoS("A resource is not served by the API server yet", "type", r.TypeDescription())
 			}
 			changed()
 		})
@@ -131,7 +131,7 @@ func (w *watched) note(object any) {
 	}
 }
 
-// has says whether the store is as new as that.
+// has reports whether the store is as new as that.
 func (w *watched) has(version string) bool {
 	seen := w.seen.Load()
 	if seen == nil {
@@ -141,7 +141,7 @@ func (w *watched) has(version string) bool {
 	return err == nil && order >= 0
 }
 
-// known says whether the store has all there was, at some time.
+// known reports whether the store has all there was, at some time.
 func (w *watched) known() bool { return w.registered.HasSynced() || w.absent.Load() }
 
 // unknown names what cannot be looked at yet; nil: everything is there that can be had.

@@ -116,7 +116,7 @@ func poolStatus(p *allocator.Pool, plan *allocator.Plan, pools []*allocator.Pool
 		}
 	}
 	ready := metav1.Condition{
-		Type: readyCondition, Status: metav1.ConditionTrue, Reason: "Gives", Message: "addresses are given from here",
+		Type: readyCondition, Status: metav1.ConditionTrue, Reason: "Gives", Message: "the pool assigns addresses",
 		ObservedGeneration: p.Generation, LastTransitionTime: metav1.NewTime(now),
 	}
 	switch {
@@ -126,7 +126,7 @@ func poolStatus(p *allocator.Pool, plan *allocator.Plan, pools []*allocator.Pool
 		ready.Message = p.Problem.Error()
 	case p.Spec.Disabled:
 		left.SetInt64(0)
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "Disabled", "what was given stays"
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "Disabled", "assigned addresses stay"
 	case len(p.Overlaps) > 0:
 		ready.Reason, ready.Message = overlapReason, "not given: "+p.Except()
 	}

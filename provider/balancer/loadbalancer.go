@@ -81,7 +81,7 @@ func (b *Balancer) EnsureLoadBalancer(ctx context.Context, _ string, service *co
 }
 
 // UpdateLoadBalancer has nothing to do: passes follow Nodes, and read Services where they are not stale. Upstream calls
-// it for each Service whenever a Node comes or goes, and leaves an Event unless somebody else does the work.
+// it for each Service whenever a Node comes or goes, and leaves an Event unless another program does the work.
 func (b *Balancer) UpdateLoadBalancer(context.Context, string, *corev1.Service, []*corev1.Node) error {
 	b.changed()
 	return cloudprovider.ImplementedElsewhere
@@ -136,7 +136,7 @@ func (b *Balancer) statusOf(service *corev1.Service) *evaluation.Status {
 	return st
 }
 
-// claims says whether the Service has any that is not released.
+// claims reports whether the Service has any that is not released.
 func (b *Balancer) claims(name types.NamespacedName) bool {
 	for _, object := range objects.List[*networkingv1.IPAddress](b.caches.claims.GetStore()) {
 		if c, ok := allocator.ParseClaim(object); ok && c.Live() && c.Has(name) {

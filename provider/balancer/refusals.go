@@ -23,7 +23,7 @@ type refusal struct {
 // its own, a thousand of them would be patched whenever something has changed anywhere.
 type refusals map[types.UID]refusal
 
-// rests says whether the Service is left alone for now. One that has changed is another question.
+// rests reports whether the Service is left alone for now. One that has changed is another question.
 func (r refusals) rests(now time.Time, s *corev1.Service) bool {
 	before, there := r[s.UID]
 	return there && before.version == s.ResourceVersion && now.Before(before.until)

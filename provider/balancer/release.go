@@ -20,7 +20,7 @@ import (
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 )
 
-// Release gives back what a Balancer has held, where load balancers are somebody else's from now on: finalizers and
+// Release gives back what a Balancer has held, where load balancers are another program's from now on: finalizers and
 // conditions of Services, so that these can be deleted, and then the claims, so that no agent announces them. Status
 // and annotation stay, so that whoever comes next may keep the addresses. On an error, what is left is for the next call.
 func Release(ctx context.Context, client kubernetes.Interface) error {
@@ -59,7 +59,7 @@ func Release(ctx context.Context, client kubernetes.Interface) error {
 	return errors.Join(errs...)
 }
 
-// held says that a Balancer has spoken of the Service, or that nobody else serves it.
+// held says that a Balancer has spoken of the Service, or that no other serves it.
 func held(service *corev1.Service) bool {
 	class := service.Spec.LoadBalancerClass
 	return allocator.Condition(service) != nil || class != nil && *class == v1alpha1.LoadBalancerClass

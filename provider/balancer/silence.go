@@ -59,7 +59,7 @@ func (h *silenceWatch) silent(now time.Time, agents []*v1alpha1.NodeAgent) []*v1
 	return silent
 }
 
-// markSilent takes the vote from agents that are silent. Permissions of an older release do not allow it: that is said once.
+// markSilent takes the vote from agents that do not report. Permissions of an older release do not allow it: that is said once.
 func (b *Balancer) markSilent(ctx context.Context) error {
 	for _, agent := range b.silence.silent(b.Now(), b.caches.nodeAgents()) {
 		renewed := agent.Status.Renewed()
@@ -71,12 +71,12 @@ func (b *Balancer) markSilent(ctx context.Context) error {
 		}
 		switch {
 		case err == nil:
-			klog.InfoS("A node agent has not reported for five minutes: it has no vote on addresses of level L2",
+			klog.InfoS("A node agent has not reported for five minutes: it loses its vote on addresses of level L2",
 				"node", agent.Name, "reported", renewed)
 		case apierrors.IsNotFound(err):
 		case objects.Refused(err):
 			b.silence.told[agent.Name] = renewed
-			klog.ErrorS(err, "A node agent is silent and keeps its vote", "node", agent.Name)
+			klog.ErrorS(err, "Failed to revoke the vote of a node agent that does not report", "node", agent.Name)
 		default:
 			return fmt.Errorf("patch NodeAgent/%s: %w", agent.Name, err)
 		}

@@ -72,7 +72,7 @@ func TestStatus_FollowsNodes(t *testing.T) {
 	w.add("late", onPort(81)) // the pool is used up
 	w.told()
 	w.told()
-	expect("nobody announces", "web", "198.18.0.1,198.18.0.2,198.18.0.3")
+	expect("no agent announces", "web", "198.18.0.1,198.18.0.2,198.18.0.3")
 	w.setNodes("198.18.0.1", "198.18.0.2")
 	w.add("same-port", annotated(v1alpha1.LevelAnnotation, string(v1alpha1.LevelNodeIP)))
 	w.told()
@@ -110,7 +110,7 @@ func TestStatus_KeepsWhatIsNotOurs(t *testing.T) {
 	for range 3 {
 		w.told()
 		if got := w.has("theirs"); got != "203.0.113.9" {
-			t.Fatalf("nobody announces, and the status has %q", got)
+			t.Fatalf("no agent announces, and the status has %q", got)
 		}
 	}
 	w.told("192.0.2.50", "192.0.2.51")

@@ -33,7 +33,7 @@ const (
 )
 
 // write writes claims, then Services, whose addresses must not be published before they are claimed. It returns when
-// the caches have what was written: the next pass must not take its own work for somebody else's.
+// the caches have what was written: the next pass must not take its own work for another program's.
 func (b *Balancer) write(
 	ctx context.Context, p *allocator.Plan, statuses map[types.NamespacedName]*evaluation.Status, forgotten []*corev1.Service,
 ) error {
@@ -53,7 +53,7 @@ func (b *Balancer) write(
 	})
 	w.wait(ctx)
 	if len(w.refused) > 0 {
-		klog.ErrorS(few(w.refused), "The API server refuses what Services are to be told")
+		klog.ErrorS(few(w.refused), "The API server refuses updates of Services")
 	}
 	return few(w.errs)
 }
@@ -108,7 +108,7 @@ func (w *written) wait(ctx context.Context) {
 	}
 }
 
-// writeClaim writes a claim that differs from its object. One that is somebody else's by now fails its Services, which
+// writeClaim writes a claim that differs from its object. One that is another program's by now fails its Services, which
 // get another one in the next pass.
 func (b *Balancer) writeClaim(ctx context.Context, p *allocator.Plan, c *allocator.Claim, w *written) error {
 	addresses := b.Client.NetworkingV1().IPAddresses()
@@ -155,7 +155,7 @@ func (b *Balancer) writeClaim(ctx context.Context, p *allocator.Plan, c *allocat
 	return fmt.Errorf("%s IPAddress/%s: %w", verb, object.Name, err)
 }
 
-// hasClaim says whether the cache has a claim as it was written, or has it no more if it was deleted.
+// hasClaim reports whether the cache has a claim as it was written, or has it no more if it was deleted.
 func (b *Balancer) hasClaim(before, after *networkingv1.IPAddress) bool {
 	if after != nil {
 		return b.caches.claims.has(after.ResourceVersion)
@@ -203,7 +203,7 @@ func (b *Balancer) writeService(ctx context.Context, st *evaluation.Status, w *w
 	return nil
 }
 
-// rests says whether the API server has just refused to have the Service patched.
+// rests reports whether the API server has just refused to have the Service patched.
 func (b *Balancer) rests(service *corev1.Service) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

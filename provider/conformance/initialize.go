@@ -62,7 +62,7 @@ func initializeRules() []Rule {
 		{
 			"metadata-is-not-nil",
 			"(nil, nil) for an initialized Node makes the node controller panic, and the cloud-controller-manager restarts " +
-				"until somebody finds out.",
+				"until the provider is corrected.",
 			needs(metadataIsNotNil, (*bed).hasV2),
 		},
 		{
@@ -112,7 +112,7 @@ func nodeIsInitialized(ctx context.Context, b *bed) error {
 	})
 }
 
-// hasAddresses says whether the status of the Node shows these.
+// hasAddresses reports whether the status of the Node shows these.
 func (b *bed) hasAddresses(ctx context.Context, m Machine, want []corev1.NodeAddress) error {
 	node, err := b.client.CoreV1().Nodes().Get(ctx, m.Name, metav1.GetOptions{})
 	if err != nil {

@@ -45,7 +45,7 @@ func lifecycleRules() []Rule {
 		},
 		{
 			"stopped-machine-is-tainted",
-			"Without the taint shutdown, volumes of a machine that is switched off are not detached until somebody forces it.",
+			"Without the taint shutdown, volumes of a machine that is switched off are not detached until an administrator forces it.",
 			needs(stoppedMachineIsTainted, instances, (*bed).canStop),
 		},
 		{
@@ -99,7 +99,7 @@ func uninitializedMachineKeepsItsNode(ctx context.Context, b *bed) error {
 	return b.there(ctx, m)
 }
 
-// foreignMachineKeepsItsNode has a Node with somebody else's provider ID, beside one of the provider's own.
+// foreignMachineKeepsItsNode has a Node with another program's provider ID, beside one of the provider's own.
 func foreignMachineKeepsItsNode(ctx context.Context, b *bed) error {
 	if _, err := b.joined(ctx); err != nil {
 		return err
@@ -171,7 +171,7 @@ func runningMachineIsNotTainted(ctx context.Context, b *bed) error {
 	return err
 }
 
-// shutdown says whether the Node has the taint of machines that are switched off.
+// shutdown reports whether the Node has the taint of machines that are switched off.
 func (b *bed) shutdown(ctx context.Context, m Machine) (bool, error) {
 	node, err := b.client.CoreV1().Nodes().Get(ctx, m.Name, metav1.GetOptions{})
 	if err != nil {

@@ -174,7 +174,7 @@ func (i *observedInstancesV1) InstanceExistsByProviderID(ctx context.Context, id
 	return exists, err
 }
 
-// tainted says whether a Node has a taint of that key.
+// tainted reports whether a Node has a taint of that key.
 func tainted(node *corev1.Node, key string) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key })
 }

@@ -67,7 +67,7 @@ func (l *observedLoadBalancer) UpdateLoadBalancer(ctx context.Context, cluster s
 	return err
 }
 
-// failedUpdate is the error of an update. That somebody else does the work is none: upstream takes it for done.
+// failedUpdate is the error of an update. That another program does the work is none: upstream takes it for done.
 func failedUpdate(err error) error {
 	if err == cloudprovider.ImplementedElsewhere { //nolint:errorlint // upstream compares it, and fails for one that wraps it
 		return nil

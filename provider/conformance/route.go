@@ -39,7 +39,7 @@ func routeRules() []Rule {
 		},
 		{
 			"routes-of-other-clusters-are-not-listed",
-			"What ListRoutes returns and no Node of this cluster wants is deleted, other clusters' routes included.",
+			"Routes that ListRoutes returns and no Node of this cluster needs are deleted, other clusters' routes included.",
 			needs(routesOfOtherClustersAreNotListed, routes),
 		},
 		{
@@ -109,7 +109,7 @@ func routeIsListedAsCreated(ctx context.Context, b *bed) error {
 	if err != nil {
 		return err
 	}
-	// It may be made anew as long as the node controller gives the Node other addresses.
+	// It may be made again as long as the node controller gives the Node other addresses.
 	err = b.until(ctx, fmt.Sprintf("the route to Node/%s is left alone", m.Name), func(ctx context.Context) error {
 		created, deleted := b.seen.count("CreateRoute", m.Name), b.seen.count("DeleteRoute", m.Name)
 		b.settle(ctx, "ListRoutes", clusterName)
@@ -162,7 +162,7 @@ func routeFollowsAddresses(ctx context.Context, b *bed) error {
 	b.settle(ctx, "ListRoutes", clusterName)
 	before := b.seen.count("CreateRoute", m.Name)
 	patch := []byte(`{"status":{"addresses":[{"type":"ExternalIP","address":"198.18.9.9"}]}}`)
-	err = b.until(ctx, "its route is made anew", func(ctx context.Context) error {
+	err = b.until(ctx, "its route is created again", func(ctx context.Context) error {
 		if b.seen.count("CreateRoute", m.Name) > before {
 			return nil
 		}

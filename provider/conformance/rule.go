@@ -14,7 +14,7 @@ type Rule struct {
 	check func(context.Context, *bed) error
 }
 
-// hasInstances says whether there is anything to ask about machines.
+// hasInstances reports whether there is anything to ask about machines.
 func (b *bed) hasInstances() error {
 	if _, ok := b.seen.InstancesV2(); ok {
 		return nil
@@ -25,7 +25,7 @@ func (b *bed) hasInstances() error {
 	return NotOffered{"InstancesV2, nor Instances"}
 }
 
-// hasLoadBalancers says whether the service controller has work.
+// hasLoadBalancers reports whether the service controller has work.
 func (b *bed) hasLoadBalancers() error {
 	if _, ok := b.seen.LoadBalancer(); ok {
 		return nil
@@ -33,7 +33,7 @@ func (b *bed) hasLoadBalancers() error {
 	return NotOffered{"LoadBalancer"}
 }
 
-// hasRoutes says whether the route controller has work.
+// hasRoutes reports whether the route controller has work.
 func (b *bed) hasRoutes() error {
 	if _, ok := b.seen.Routes(); ok {
 		return nil

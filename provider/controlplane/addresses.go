@@ -26,10 +26,10 @@ type Addresses struct {
 	Servers map[netip.Addr]bool
 }
 
-// Has says whether the address is one of them.
+// Has reports whether the address is one of them.
 func (a Addresses) Has(address netip.Addr) bool { return a.Endpoints[address] || a.Servers[address] }
 
-// IsOf says whether the address may be published as that of a Node. A machine with an API server keeps its own.
+// IsOf reports whether the address may be published as that of a Node. A machine with an API server keeps its own.
 func (a Addresses) IsOf(node *corev1.Node, address netip.Addr, alone bool) bool {
 	_, labelled := node.Labels[v1alpha1.ControlPlaneLabel]
 	return !a.Has(address) || a.Servers[address] && (alone || labelled)
@@ -53,7 +53,7 @@ func ServersOf(slices []*discoveryv1.EndpointSlice) map[netip.Addr]bool {
 	return servers
 }
 
-// IsServers says whether the slice has the addresses of the API servers.
+// IsServers reports whether the slice has the addresses of the API servers.
 func IsServers(slice *discoveryv1.EndpointSlice) bool {
 	return slice.Namespace == metav1.NamespaceDefault && slice.Labels[discoveryv1.LabelServiceName] == "kubernetes"
 }

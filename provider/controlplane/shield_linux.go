@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// shieldTable is ours alone: it is written anew as a whole.
+	// shieldTable is ours alone: it is rewritten as a whole.
 	shieldTable = "ccmadm-control-plane"
 	// shieldPriority is before kube-proxy's chains, which have -100 in modes nftables and iptables, and behind conntrack, -200.
 	shieldPriority = -150
@@ -22,7 +22,7 @@ const (
 // Shield keeps connections to the control plane's address where they go, on this machine: kube-proxy's rules for a Service
 // with the same address and port do not see them. The first NAT rule decides about a connection, and this one replaces
 // the destination with itself, so that connections are tracked as before, firewalls know their answers, and pods of the
-// machine are masqueraded. It stays when the program ends, and is made anew as a whole.
+// machine are masqueraded. It stays when the program ends, and is made again as a whole.
 func Shield(at netip.AddrPort) error {
 	conn, err := nftables.New()
 	if err != nil {
@@ -68,7 +68,7 @@ func toItself(at netip.AddrPort) []expr.Any {
 	}
 }
 
-// Shielded says whether this machine has the table. A kernel without nftables has none.
+// Shielded reports whether this machine has the table. A kernel without nftables has none.
 func Shielded() (bool, error) {
 	conn, err := nftables.New()
 	if errors.Is(err, unix.EPROTONOSUPPORT) {

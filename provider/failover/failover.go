@@ -1,11 +1,11 @@
 // Package failover takes the endpoints of a machine that is gone out of Services, some seconds after it went.
-// Kubernetes does so when its Node has been silent for 50 seconds, and until then a share of all connections goes to
-// pods that do not answer, whoever announces the address.
+// Kubernetes does so when its Node has posted no status for 50 seconds, and until then a share of all connections goes to
+// pods that do not answer, whichever Node announces the address.
 //
 // Start at [NodeProber.Run]. ask.go asks machines, leases.go looks at their kubelets' Leases, machine.go says when one
 // counts as gone, endpoints.go which of its pods others can do without, withdraw.go marks these.
 //
-// A machine is gone where two ways to it are silent: it no longer answers by TCP, though it did, and its kubelet has
+// A machine has failed if two signals are missing: it no longer answers by TCP, though it did, and its kubelet has
 // not renewed its Lease when it was due, as most others have. Nothing is decided while the API server cannot be asked,
 // nor where fewer than a half of the other machines answer: then it is this process that is cut off. A pod stays where
 // no other one of its Service is on a machine that answers: there is nowhere else to send.
@@ -102,7 +102,7 @@ func (n *NodeProber) round(ctx context.Context) int {
 		m := n.machines[nodes[i].UID]
 		m.heard(answer)
 		if m.missed == tellAfter && !m.answered {
-			klog.InfoS("A machine cannot be watched: it has never answered", "node", nodes[i].Name,
+			klog.InfoS("A machine is not health-checked: it has never answered", "node", nodes[i].Name,
 				"address", addressOf(nodes[i]))
 		}
 		if !m.answered {
@@ -156,7 +156,7 @@ func (n *NodeProber) see(ctx context.Context, silent []*corev1.Node, answering, 
 			suspects = append(suspects, node)
 		}
 		if m.alive {
-			klog.InfoS("A machine does not answer, and its kubelet renews its Lease", "node", node.Name,
+			klog.InfoS("A machine does not answer health checks, but its kubelet renews its Lease", "node", node.Name,
 				"address", addressOf(node))
 		}
 	}

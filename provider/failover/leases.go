@@ -21,7 +21,7 @@ const (
 	shortest, longest = 10 * time.Second, time.Minute
 	// slack is added to it, for an API server that is slow.
 	slack = 1500 * time.Millisecond
-	// lookLate is how late a renewal may be seen: rounds go on while a machine is silent, each with its time-outs.
+	// lookLate is how late a renewal may be seen: rounds go on while a machine does not report, each with its time-outs.
 	lookLate = 4 * time.Second
 	// settled is for how long others renew before that one does not says anything: behind an outage of the API server
 	// kubelets come back one after the other.
@@ -74,7 +74,7 @@ func (l *leases) of(node string) *coordinationv1.Lease {
 	return nil
 }
 
-// mostRenew says whether a half of the kubelets on these Nodes, at least, renew theirs, and have for some seconds:
+// mostRenew reports whether a half of the kubelets on these Nodes, at least, renew theirs, and have for some seconds:
 // where they do not, it is their way to the API server that is cut, or the API server that does not write.
 func (l *leases) mostRenew(nodes map[string]bool, now time.Time) bool {
 	have, renew := 0, 0

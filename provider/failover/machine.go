@@ -38,7 +38,7 @@ func (m *machine) heard(a Answer) {
 	}
 }
 
-// gone says whether the machine is, and is to be seen to. Its Lease counts from the first look after it fell silent, by
+// gone reports whether the machine is, and is to be seen to. Its Lease counts from the first look after it fell silent, by
 // the clock of this process: that of a machine may be wrong. Asked is when the look began, looked when it ended. A
 // machine whose kubelet renews its Lease lives, though it cannot be reached from here.
 func (m *machine) gone(lease *coordinationv1.Lease, asked, looked time.Time) bool {

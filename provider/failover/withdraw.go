@@ -35,7 +35,7 @@ func (n *NodeProber) withdraw(ctx context.Context, gone []*corev1.Node, there ma
 	}
 	e, err := readEndpoints(ctx, n.Client, gone, there)
 	if err != nil {
-		klog.ErrorS(err, "Machines are gone, and their endpoints are not withdrawn", "machines", len(gone))
+		klog.ErrorS(err, "Failed to withdraw endpoints of failed machines", "machines", len(gone))
 		return
 	}
 	for _, node := range gone {
@@ -43,7 +43,7 @@ func (n *NodeProber) withdraw(ctx context.Context, gone []*corev1.Node, there ma
 		count, err := n.markAll(ctx, pods)
 		m := n.machines[node.UID]
 		m.withdrawn = err == nil && others == 0
-		klog.InfoS("A machine is gone, and endpoints are withdrawn", "node", node.Name, "pods", count,
+		klog.InfoS("Withdrew endpoints of a failed machine", "node", node.Name, "pods", count,
 			"others", others, "err", err)
 		if m.told || count == 0 {
 			continue
@@ -74,7 +74,7 @@ func (n *NodeProber) markAll(ctx context.Context, pods []pod) (int, error) {
 			case err == nil:
 				count++
 			case apierrors.IsNotFound(err), apierrors.IsInvalid(err):
-				klog.V(2).InfoS("A pod is not the one that was an endpoint", "pod", p.NamespacedName, "err", err)
+				klog.V(2).InfoS("A pod was replaced since it was an endpoint", "pod", p.NamespacedName, "err", err)
 			default:
 				errs = append(errs, err)
 			}

@@ -11,7 +11,7 @@ import (
 // that take turns would otherwise forget what they saw.
 const MinLeading = time.Minute
 
-// Evidence is all that is known when somebody asks whether a machine is gone.
+// Evidence is all that is known when it is asked whether a machine is gone.
 type Evidence struct {
 	OurSite bool // the Node's provider ID is ours, and of the inventory's site
 
@@ -77,7 +77,7 @@ func GuardIdentity(p config.InventoryPolicy, b Bounds, e Evidence) finding.ID {
 	return ""
 }
 
-// gone says whether the inventory does, of the machine or of its old name. A Node
+// gone reports whether the inventory does, of the machine or of its old name. A Node
 // that was never listed, but adopted, is not missing from it.
 func gone(p config.InventoryPolicy, e Evidence) bool {
 	switch {

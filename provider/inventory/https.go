@@ -110,7 +110,7 @@ func (h *HTTPS) read(ctx context.Context) ([]byte, error) {
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, h.url, nil)
 	if err != nil {
-		return nil, errors.New("get the inventory: its URL is none") // which may hold a password
+		return nil, errors.New("get the inventory: invalid URL") // which may hold a password
 	}
 	where := place(request.URL)
 	if h.etag != "" {
@@ -125,7 +125,7 @@ func (h *HTTPS) read(ctx context.Context) ([]byte, error) {
 	case response.StatusCode == http.StatusNotModified && h.etag != "":
 		return h.document, nil
 	case response.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("get %s: the server says %d %s", where, response.StatusCode,
+		return nil, fmt.Errorf("get %s: the server returned %d %s", where, response.StatusCode,
 			http.StatusText(response.StatusCode))
 	}
 	document, err := io.ReadAll(io.LimitReader(response.Body, maxBytes+1))

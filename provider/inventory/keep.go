@@ -81,7 +81,7 @@ func (c Copy) Deletions(ctx context.Context) (map[types.UID]time.Time, error) {
 	return deletions, nil
 }
 
-// SaveDeletions keeps them for the next process: else each could use up the budget anew.
+// SaveDeletions keeps them for the next process: else each could use up the budget again.
 func (c Copy) SaveDeletions(ctx context.Context, deletions map[types.UID]time.Time) error {
 	text, err := json.Marshal(deletions)
 	if err != nil {

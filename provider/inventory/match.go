@@ -48,9 +48,9 @@ const (
 // Sentinels for callers that treat the reasons differently.
 var (
 	// ErrAmbiguous means that several machines fit.
-	ErrAmbiguous = errors.New("more than one machine fits")
+	ErrAmbiguous = errors.New("more than one machine matches")
 	// ErrContradiction means that the name fits, and the machine is another one.
-	ErrContradiction = errors.New("the name fits, the machine does not")
+	ErrContradiction = errors.New("the name matches, the machine does not")
 )
 
 // Match returns the machine that a Node is, and how it was recognized; nil means

@@ -80,7 +80,7 @@ func TestMatch(t *testing.T) {
 		{
 			name:    "two machines",
 			facts:   Facts{Name: "x", Serial: "SA", MACs: []string{"52:54:00:00:00:0b"}},
-			wantErr: "match Node/x by serial/MAC: more than one machine fits: a and b",
+			wantErr: "match Node/x by serial/MAC: more than one machine matches: a and b",
 		},
 		{
 			name:    "the right name on the wrong machine",

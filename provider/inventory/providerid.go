@@ -26,5 +26,5 @@ func Split(providerID string) (site, id string, ours bool) {
 	return site, id, true
 }
 
-// Adopted says whether an id was made from what a Node showed of itself.
+// Adopted reports whether an id was made from what a Node showed of itself.
 func Adopted(id string) bool { return strings.HasPrefix(id, NamePrefix) || config.Hex128(id) != "" }

@@ -43,7 +43,7 @@ type Limits struct {
 	// MaxLossPercent of the machines may vanish from one reading to the next, but
 	// always one.
 	MaxLossPercent int
-	// OwnCopies says whether several processes read a file of their own each: then a reading that differs is only newer
+	// OwnCopies reports whether several processes read a file of their own each: then a reading that differs is only newer
 	// if its serial says so. Nil means that they read the same.
 	OwnCopies func() bool
 }
@@ -181,7 +181,7 @@ func (s *Store) Dropped(id string) []corev1.Taint {
 	return s.dropped[id]
 }
 
-// TaintsGone notes that the machine's Node has none of those any more: one that comes back is somebody else's.
+// TaintsGone notes that the machine's Node has none of those any more: one that comes back is another program's.
 func (s *Store) TaintsGone(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -227,11 +227,11 @@ func (l Limits) check(last, next *Inventory) *Rejection {
 	case len(next.Machines) == 0:
 		return reject(Empty, "it lists no machine")
 	case site != "" && next.Metadata.Site != site:
-		return reject(OtherSite, "it is that of site %q, want %q", next.Metadata.Site, site)
+		return reject(OtherSite, "it belongs to site %q, want %q", next.Metadata.Site, site)
 	case last == nil:
 		return nil
 	case next.Metadata.Serial < last.Metadata.Serial:
-		return reject(OlderSerial, "its serial is %d, there was %d already: raise "+
+		return reject(OlderSerial, "its serial is %d, and %d was already used: raise "+
 			"metadata.serial", next.Metadata.Serial, last.Metadata.Serial)
 	}
 	if next.Metadata.Serial == last.Metadata.Serial && l.OwnCopies != nil && l.OwnCopies() {
@@ -250,7 +250,7 @@ func (l Limits) check(last, next *Inventory) *Rejection {
 		}
 	}
 	if allowed := max(1, inUse*l.MaxLossPercent/100); lost > allowed {
-		return reject(LostMachines, "%d of %d machines are missing, at most %d may vanish at once: if they did, raise "+
+		return reject(LostMachines, "%d of %d machines are missing, at most %d may disappear at once: if they did, raise "+
 			"maxLossPercent", lost, inUse, allowed)
 	}
 	return nil

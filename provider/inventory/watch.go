@@ -17,7 +17,7 @@ type Watcher struct {
 	// Changed is called after each new inventory, and Rejected after each reading that did not become it.
 	Changed  func()
 	Rejected func(*Rejection)
-	// Ready returns once a reading can be compared with the copy of the process before. Without a copy nobody waits.
+	// Ready returns once a reading can be compared with the copy of the process before. Without a copy nothing waits.
 	Ready func()
 
 	kept  []byte // document of the copy
@@ -33,7 +33,7 @@ func (w *Watcher) Run(ctx context.Context) {
 		err = w.Store.Restore(document)
 	}
 	if err != nil {
-		klog.ErrorS(err, "No last good inventory to start with")
+		klog.ErrorS(err, "Cannot read the last good inventory")
 	}
 	if w.Store.Status().Inventory != nil {
 		w.kept = document
@@ -80,7 +80,7 @@ func (w *Watcher) keep(ctx context.Context, document []byte, state string) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	if err := w.Copy.Save(ctx, document, state); err != nil {
-		klog.ErrorS(err, "The last good inventory is not kept")
+		klog.ErrorS(err, "Failed to save the last good inventory")
 		return
 	}
 	w.kept, w.state = document, state

@@ -48,7 +48,7 @@ func machineAddresses(node *corev1.Node, m *config.Machine, list *inventory.Inve
 func unlisted(addresses []corev1.NodeAddress, m *config.Machine, list *inventory.Inventory) error {
 	for _, a := range addresses {
 		if other := list.ByIP(a.Address); isIP(a) && other != nil && other != m {
-			return finding.AddressTaken.Errorf("its kubelet gives address %s, which is that of machine %s: correct --node-ip, "+
+			return finding.AddressTaken.Errorf("its kubelet reports address %s, which belongs to machine %s: correct --node-ip, "+
 				"or the inventory", a.Address, other.ID)
 		}
 	}

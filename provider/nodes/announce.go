@@ -24,9 +24,9 @@ type candidate struct {
 // verdict is what the inventory says of a Node that may go.
 func verdict(node *corev1.Node, e inventory.Evidence) string {
 	if e.Renamed && e.Machine.State != config.MachineDecommissioned {
-		return fmt.Sprintf("the inventory says that machine %s has another name", node.Spec.ProviderID)
+		return fmt.Sprintf("the inventory lists machine %s under another name", node.Spec.ProviderID)
 	}
-	return fmt.Sprintf("the inventory says that machine %s is gone", node.Spec.ProviderID)
+	return fmt.Sprintf("the inventory lists machine %s as gone", node.Spec.ProviderID)
 }
 
 // announceOrDelete is the two steps. The caller holds the lock.
@@ -38,7 +38,7 @@ func (l *lifecycle) announceOrDelete(ctx context.Context, node *corev1.Node, ver
 	case c.announced.IsZero():
 		c.announced = now
 		l.candidates[node.UID] = c
-		message := fmt.Sprintf("%s, and its kubelet is silent: the Node will be deleted after %s; to keep it, say "+
+		message := fmt.Sprintf("%s, and its kubelet posts no status: the Node will be deleted after %s; to keep it, set "+
 			"protected: true, or start the machine",
 			verdict, now.Add(delay).UTC().Format(time.RFC3339))
 		if l.config.DryRun {

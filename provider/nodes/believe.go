@@ -8,7 +8,7 @@ import (
 	"github.com/ccmadm/ccmadm/provider/inventory"
 )
 
-// believe says whether a Node that waits for its initialization may be the machine that was found, or none. All that it
+// believe reports whether a Node that waits for its initialization may be the machine that was found, or none. All that it
 // shows is a claim of its kubelet: whoever holds a bootstrap token may register a Node with any provider ID. So an ID
 // of ours has to be supported by something else that leads to the same machine, and one of another provider by a line
 // of the inventory. Once a Node is initialized its provider ID stays, whatever else changes.
@@ -20,7 +20,7 @@ func believe(i *inventory.Inventory, m *config.Machine, rule inventory.Rule, nod
 		return finding.Decommissioned.Errorf("machine %s is listed as decommissioned: set state: active if it is in use "+
 			"again", m.ID)
 	case id == "" && m == nil && i.Policy.UnknownNodes == config.HoldUnknown:
-		return finding.UnknownMachine.Errorf("no machine of the inventory is this Node: list one with match.systemUUID %s "+
+		return finding.UnknownMachine.Errorf("no machine of the inventory matches this Node: list one with match.systemUUID %s "+
 			"or hostname %s",
 			orNone(config.UUID(node.Status.NodeInfo.SystemUUID)), node.Name)
 	case id == "":
@@ -28,7 +28,7 @@ func believe(i *inventory.Inventory, m *config.Machine, rule inventory.Rule, nod
 	case ours:
 		return believeOurs(i, m, node)
 	case m == nil && i.Policy.UnknownNodes == config.HoldUnknown:
-		return finding.UnknownMachine.Errorf("its kubelet gives provider ID %s, which no machine of the inventory has: "+
+		return finding.UnknownMachine.Errorf("its kubelet reports provider ID %s, which no machine of the inventory has: "+
 			"list one with match.providerIDs, or remove the provider ID from the kubelet's configuration", id)
 	case m == nil:
 		return nil
@@ -43,7 +43,7 @@ func believeOurs(i *inventory.Inventory, m *config.Machine, node *corev1.Node) e
 	facts.ProviderID = ""
 	supported, _, err := i.Match(facts)
 	if err != nil {
-		return finding.OtherMachine.Errorf("%w: its kubelet gives provider ID %s", err, id)
+		return finding.OtherMachine.Errorf("%w: its kubelet reports provider ID %s", err, id)
 	}
 	switch {
 	case m != nil && m == supported:
@@ -51,11 +51,11 @@ func believeOurs(i *inventory.Inventory, m *config.Machine, node *corev1.Node) e
 	case m == nil && supported == nil && i.Policy.UnknownNodes == config.AdoptUnknown && madeFrom(i.Metadata.Site, node):
 		return nil
 	case supported != nil:
-		return finding.OtherMachine.Errorf("its kubelet gives provider ID %s, and it is machine %s by all that it shows: "+
+		return finding.OtherMachine.Errorf("its kubelet reports provider ID %s, and its other properties are those of machine %s: "+
 			"remove the provider ID from the kubelet's configuration", id, supported.ID)
 	}
-	return finding.UnprovenIdentity.Errorf("its kubelet gives provider ID %s, and nothing else that it shows is listed "+
-		"as that machine: "+
+	return finding.UnprovenIdentity.Errorf("its kubelet reports provider ID %s, and none of its other properties is listed "+
+		"for that machine: "+
 		"remove the provider ID from the kubelet's configuration, or list match.systemUUID %s or hostname %s",
 		id, orNone(config.UUID(node.Status.NodeInfo.SystemUUID)), node.Name)
 }
@@ -64,14 +64,14 @@ func believeOurs(i *inventory.Inventory, m *config.Machine, node *corev1.Node) e
 func believeListed(m *config.Machine, rule inventory.Rule, node *corev1.Node) error {
 	listed, shown := config.UUID(m.Match.SystemUUID), config.UUID(node.Status.NodeInfo.SystemUUID)
 	if rule == inventory.ByProviderID && listed != "" && listed != shown {
-		return finding.OtherMachine.Errorf("its kubelet gives provider ID %s, machine %s is listed with systemUUID %s, the "+
+		return finding.OtherMachine.Errorf("its kubelet reports provider ID %s, machine %s is listed with systemUUID %s, the "+
 			"Node shows %s: "+
 			"correct its match.systemUUID if the board was replaced", node.Spec.ProviderID, m.ID, listed, orNone(shown))
 	}
 	return nil
 }
 
-// madeFrom says whether a provider ID is one that the Node would be given anyway.
+// madeFrom reports whether a provider ID is one that the Node would be given anyway.
 func madeFrom(site string, node *corev1.Node) bool {
 	for _, id := range []string{
 		systemUUID(node.Status.NodeInfo), machineID(node.Status.NodeInfo),

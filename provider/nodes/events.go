@@ -54,7 +54,7 @@ func shorten(message string) string {
 	return message
 }
 
-// due says whether an Event is to be written, and remembers it.
+// due reports whether an Event is to be written, and remembers it.
 func (e *events) due(about types.UID, text string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -68,7 +68,7 @@ func (f *follower) run(ctx context.Context) {
 func (f *follower) followAll(ctx context.Context) {
 	nodes, err := f.nodes(ctx)
 	if err != nil {
-		klog.V(2).InfoS("Nodes do not follow the inventory yet", "why", err)
+		klog.V(2).InfoS("Failed to apply the inventory to Nodes; retrying", "why", err)
 		return
 	}
 	f.machines.prune(nodes)
@@ -77,7 +77,7 @@ func (f *follower) followAll(ctx context.Context) {
 			return
 		}
 		if err := f.follow(ctx, node, nodes); err != nil {
-			klog.ErrorS(err, "Node does not follow the inventory", "node", node.Name)
+			klog.ErrorS(err, "Failed to apply the inventory to a Node", "node", node.Name)
 		}
 	}
 }
@@ -105,7 +105,7 @@ func (f *follower) follow(ctx context.Context, node *corev1.Node, nodes cache.In
 	patch, withheld := difference(node, m, dropped)
 	for _, taint := range withheld {
 		f.warn(node, finding.TaintWithheld.Kind().Reason, fmt.Sprintf(
-			"taint %s of machine %s would evict pods that run: to have it, drain the Node, then kubectl taint nodes %s %s",
+			"taint %s of machine %s would evict running pods: to add it, drain the Node, then kubectl taint nodes %s %s",
 			taint.ToString(), m.ID, node.Name, taint.ToString()))
 	}
 	return f.patch(ctx, node, patch)
@@ -113,7 +113,7 @@ func (f *follower) follow(ctx context.Context, node *corev1.Node, nodes cache.In
 
 // prepare writes, while a Node still has the taint of an uninitialized one, what
 // must not come later: the taints of its machine, before pods that they would
-// keep away, and labels, with the note that they are ours. It says whether it had
+// keep away, and labels, with the note that they are ours. It reports whether it had
 // to: then the Node has changed, and upstream asks again.
 func (f *follower) prepare(ctx context.Context, node *corev1.Node) (bool, error) {
 	nodes, err := f.nodes(ctx)

@@ -36,7 +36,7 @@ func (n *Nodes) identify(ctx context.Context, node *corev1.Node) (serving.Identi
 	}
 	if metadata.ProviderID != node.Spec.ProviderID {
 		return serving.Identity{}, &serving.Hold{Reason: "OtherProviderID", Message: fmt.Sprintf(
-			"the Node has provider ID %s, and would be given %s", node.Spec.ProviderID, metadata.ProviderID)}
+			"the Node has provider ID %s, and would get %s", node.Spec.ProviderID, metadata.ProviderID)}
 	}
 	claimed := serving.Identity{Addresses: metadata.NodeAddresses}
 	if n.store == nil {

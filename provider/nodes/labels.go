@@ -63,7 +63,7 @@ func difference(
 
 // ownLabels adds the changes of a machine's labels to the patch, and returns the
 // keys to note: those that are ours from then on, and that do not show it by their
-// names. What somebody else set stays theirs.
+// names. What another program set stays theirs.
 func ownLabels(node *corev1.Node, want map[string]string, patch map[string]*string) string {
 	before, _ := followed(node)
 	before = append(before, v1alpha1.MachineLabel, v1alpha1.RackLabel)

@@ -20,7 +20,7 @@ import (
 // lifecycle decides whether a machine is gone. inventory.Guard has the rules; here
 // is what it takes to apply them: who was heard of when, what was announced, and
 // what was deleted lately. The first two are forgotten when the process ends, and then
-// every deletion is announced anew; the last is kept in the cluster.
+// every deletion is announced again; the last is kept in the cluster.
 type lifecycle struct {
 	config  config.InventorySource
 	store   *inventory.Store
@@ -137,7 +137,7 @@ func (l *lifecycle) evidence(
 	return e, err
 }
 
-// renamed says whether the Node is but the old name of a machine: one that the
+// renamed reports whether the Node is but the old name of a machine: one that the
 // inventory calls by the name of another Node, which has the same provider ID and
 // is Ready. Where the inventory names neither, one of them may run on a clone, and
 // a person has to say which.

@@ -190,7 +190,7 @@ func TestLifecycle_Renamed(t *testing.T) {
 			hostname: "new",
 			other:    corev1.ConditionTrue,
 			wantGone: true,
-			wantWarn: "has another name",
+			wantWarn: "under another name",
 		},
 		{name: "the new Node is not Ready", hostname: "new", other: corev1.ConditionFalse},
 		{name: "no name is listed", other: corev1.ConditionTrue, wantWarn: "MachineTaken"},

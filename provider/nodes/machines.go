@@ -51,7 +51,7 @@ func (m *machines) find(node *corev1.Node) (*inventory.Inventory, *config.Machin
 	switch {
 	case errors.Is(err, inventory.ErrAmbiguous):
 		m.metrics.match("ambiguous")
-		return i, nil, finding.AmbiguousMachine.Errorf("%w: correct what the inventory says under match", err)
+		return i, nil, finding.AmbiguousMachine.Errorf("%w: correct the match fields in the inventory", err)
 	case err != nil:
 		m.metrics.match("contradiction")
 		return i, nil, finding.OtherMachine.Errorf("%w: correct its match.systemUUID if the board was replaced", err)
@@ -154,10 +154,10 @@ func older(a, b *corev1.Node) bool {
 
 func taken(id, by string) error {
 	return finding.MachineTaken.Errorf("%s is Node/%s, too: if one of them is a clone, give it a systemUUID of its own; "+
-		"if it was renamed, list the new name as hostname, and the old Node gives way once it is silent", id, by)
+		"if it was renamed, list the new name as hostname, and the old Node is removed once its kubelet stops posting status", id, by)
 }
 
-// alive says whether a kubelet still speaks for the Node: kube-controller-manager
+// alive reports whether a kubelet still speaks for the Node: kube-controller-manager
 // calls it Unknown when it does not.
 func alive(node *corev1.Node) bool {
 	for _, condition := range node.Status.Conditions {

@@ -32,12 +32,12 @@ func newMetrics(store *inventory.Store, now func() time.Time) *metrics {
 			Subsystem: subsystem, Name: "call_duration_seconds", Help: "Duration of calls by upstream's controllers.",
 			Buckets: k8smetrics.ExponentialBuckets(0.00001, 10, 7), StabilityLevel: k8smetrics.ALPHA,
 		}, []string{"call", "result"}),
-		matches:  counter("inventory_matches_total", "Look-ups of a Node's machine, by the rule that fitted.", "rule"),
+		matches:  counter("inventory_matches_total", "Look-ups of a Node's machine, by the rule that matched.", "rule"),
 		rejected: counter("inventory_rejected_total", "Readings of the inventory that were rejected, by reason.", "reason"),
-		refused: counter("deletion_refused_total", "Answers that a machine exists though the inventory lists it as gone "+
+		refused: counter("deletion_refused_total", "Answers that a machine exists although the inventory lists it as gone "+
 			"or not at all, by the rule that kept the Node.", "reason"),
 		deleted: k8smetrics.NewCounter(&k8smetrics.CounterOpts{
-			Subsystem: subsystem, Name: "deletions_total", Help: "Nodes whose machine was said to be gone.", StabilityLevel: k8smetrics.ALPHA,
+			Subsystem: subsystem, Name: "deletions_total", Help: "Nodes whose machine was reported as gone.", StabilityLevel: k8smetrics.ALPHA,
 		}),
 		age: k8smetrics.NewGaugeFunc(&k8smetrics.GaugeOpts{
 			Subsystem: subsystem, Name: "inventory_age_seconds", Help: "Time since the inventory was last confirmed by its " +

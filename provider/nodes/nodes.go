@@ -19,7 +19,7 @@
 // provider ID, the labels and the addresses that it is answered.
 // Running it twice: answers depend on the inventory, the Node and its peers only. A provider ID, once on the Node, is
 // returned as it is for ever. What was announced is forgotten when the process ends: then every deletion is announced
-// anew. What was deleted lately is kept with the last good inventory.
+// again. Recent deletions are kept with the last good inventory.
 // It will not: say that a machine is gone or shut down which the inventory does not list so.
 package nodes
 
@@ -96,11 +96,11 @@ func (n *Nodes) registered(object any, before bool) {
 		return // another provider's, which is let in
 	}
 	n.events.warn(node, finding.Untainted.Kind().Reason, fmt.Sprintf(
-		"it registered with provider ID %s and without taint %s, so that nothing of it was checked before pods could come",
+		"it registered with provider ID %s and without taint %s, so pods could be scheduled before it was checked",
 		node.Spec.ProviderID, v1alpha1.UninitializedTaint))
 }
 
-// holds says whether Nodes that are not listed are to stay tainted.
+// holds reports whether Nodes that are not listed are to stay tainted.
 func (n *Nodes) holds() bool {
 	if n.store == nil {
 		return false
@@ -148,6 +148,6 @@ func (n *Nodes) InventoryRejected(rejection *inventory.Rejection) {
 			Name: v1alpha1.LastGoodMachinesName,
 		}
 		n.events.recorder.Event(on, corev1.EventTypeWarning, "InventoryRejected",
-			"the last good inventory stays, and no Node is deleted: "+rejection.Error())
+			"the last good inventory stays in use, and no Node is deleted: "+rejection.Error())
 	}
 }

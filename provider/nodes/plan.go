@@ -75,7 +75,7 @@ type Change struct {
 	New   string `json:"new,omitempty"`
 }
 
-// Differs says whether any Node is not yet as the inventory says.
+// Differs reports whether any Node is not yet as the inventory says.
 func (p *Plan) Differs() bool {
 	return slices.ContainsFunc(p.Nodes, func(n NodePlan) bool { return n.Action != Unchanged })
 }

@@ -38,7 +38,7 @@ func (p *planner) judge(n *NodePlan, node *corev1.Node, e *inventory.Evidence) {
 // keep notes the rule that saves the Node.
 func (n *NodePlan) keep(refusal finding.ID) {
 	if refusal != "" {
-		n.Reason, n.Message = refusal.Kind().Reason, "stays as long as this holds: "+refusal.Kind().Title
+		n.Reason, n.Message = refusal.Kind().Reason, "kept: "+refusal.Kind().Title
 	}
 }
 

@@ -100,7 +100,7 @@ func TestNewPlan(t *testing.T) {
 		},
 		{
 			name: "an unknown Node", document: hold, nodes: []*corev1.Node{fresh("new")},
-			want: NodePlan{Action: Stuck, Reason: "UnknownMachine", Message: "no machine of the inventory is this Node"},
+			want: NodePlan{Action: Stuck, Reason: "UnknownMachine", Message: "no machine of the inventory matches this Node"},
 		},
 		{
 			name: "an adopted Node", document: string(lists(9)), nodes: []*corev1.Node{settled("w1", "node-w1", talking)},
@@ -110,7 +110,7 @@ func TestNewPlan(t *testing.T) {
 			name:     "a foreign Node",
 			document: hold,
 			nodes:    []*corev1.Node{withProviderID(settled("w1", "", talking), "kwok://w1")},
-			want:     NodePlan{Action: Unchanged, Message: "another provider's: never touched"},
+			want:     NodePlan{Action: Unchanged, Message: "Node of another provider: never changed"},
 		},
 		{
 			name: "a taken machine", document: named, nodes: []*corev1.Node{fresh("new"), settled("w1", "m1", talking)},
@@ -123,7 +123,7 @@ func TestNewPlan(t *testing.T) {
 			name: "a machine that talks", document: string(lists(9, 1)), nodes: []*corev1.Node{settled("w1", "m1", talking)},
 			want: NodePlan{
 				Machine: "m1", By: "providerID", State: "decommissioned", Action: Delete, Reason: "StillTalking",
-				Message: "its kubelet talks",
+				Message: "its kubelet still posts status",
 			},
 		},
 		{

@@ -78,7 +78,7 @@ func (p *planner) unlisted(node *corev1.Node, m *config.Machine) string {
 	case m != nil:
 		return ""
 	case node.Spec.ProviderID != "" && !ours:
-		return "another provider's: never touched"
+		return "Node of another provider: never changed"
 	}
 	return "not listed: adopted"
 }

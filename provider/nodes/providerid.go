@@ -66,7 +66,7 @@ func unclaimed(id string, node *corev1.Node, nodes cache.Indexer) error {
 	return nil
 }
 
-// anotherIs says whether a Node of another name has one of the identities.
+// anotherIs reports whether a Node of another name has one of the identities.
 func anotherIs(nodes cache.Indexer, name string, identities ...string) (bool, error) {
 	for _, identity := range identities {
 		holders, err := nodes.ByIndex(identityIndex, identity)

@@ -30,10 +30,10 @@ func (l Liveness) Observe(now time.Time, agent *v1alpha1.NodeAgent) bool {
 	return true
 }
 
-// Live says whether the agent of a Node has reported lately.
+// Live reports whether the agent of a Node has reported lately.
 func (l Liveness) Live(now time.Time, node string) bool { return l.Within(LiveTime, now, node) }
 
-// Within says whether it has reported within that time.
+// Within reports whether it has reported within that time.
 func (l Liveness) Within(d time.Duration, now time.Time, node string) bool {
 	last, there := l[node]
 	return there && now.Sub(last.seen) < d

@@ -41,7 +41,7 @@ type Client struct {
 	NodeRoutes   *NodeRoutes
 }
 
-// New makes clients. It asks nobody anything.
+// New makes clients. It sends no request.
 func New(config *rest.Config) (*Client, error) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {

@@ -8,7 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Refused says whether an API server has answered that this is not to be, and will again unless something changes: for
+// Refused reports whether an API server has answered that this is not to be, and will again unless something changes: for
 // want of a permission, or since a webhook or a rule is against it. One that is away, ill or busy says nothing about
 // the object; nor does one that has another version of it.
 func Refused(err error) bool {

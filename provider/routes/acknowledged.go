@@ -75,7 +75,7 @@ func (r *reports) own(node *corev1.Node, destination string) error {
 	case !there:
 		return fmt.Errorf("no node agent has ever reported from Node/%s", node.Name)
 	case own.former(node):
-		return fmt.Errorf("no node agent has reported from Node/%s since it was made: the report is of before",
+		return fmt.Errorf("no node agent has reported from Node/%s since the Node was created: the report is older",
 			node.Name)
 	case len(own.routes)+len(own.problems) == 0:
 		return fmt.Errorf("the agent of Node/%s has set no route yet, not even for its own pods", node.Name)
@@ -87,7 +87,7 @@ func (r *reports) own(node *corev1.Node, destination string) error {
 	return nil
 }
 
-// reaches says whether there is a route to a Node's pods.
+// reaches reports whether there is a route to a Node's pods.
 func (r report) reaches(node *corev1.Node, destination string) bool {
 	route, has := r.routes[destination]
 	return has && route.Node == node.Name && leadsTo(route, node)
@@ -101,7 +101,7 @@ func (r report) why(destination string) string {
 	return "it has not reported one yet"
 }
 
-// leadsTo says whether the next hop is still the Node's. Its own agent reports none.
+// leadsTo reports whether the next hop is still the Node's. Its own agent reports none.
 func leadsTo(route v1alpha1.AgentRoute, node *corev1.Node) bool {
 	if route.Via == "" {
 		return true

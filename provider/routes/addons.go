@@ -20,7 +20,7 @@ const (
 	pageSize = 500
 )
 
-// AddOns tells which network add-on there is, by the DaemonSets of the cluster. It lists them when somebody asks.
+// AddOns tells which network add-on there is, by the DaemonSets of the cluster. It lists them when it is asked.
 type AddOns struct {
 	Client kubernetes.Interface
 

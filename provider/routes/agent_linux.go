@@ -33,13 +33,13 @@ const (
 type Agent struct {
 	// Node is the machine's.
 	Node string
-	// Nodes is an informer that somebody starts.
+	// Nodes is an informer that the caller starts.
 	Nodes cache.SharedIndexInformer
 	// Within has the cluster's ranges of pods. No route leads elsewhere. Empty: everywhere.
 	Within []netip.Prefix
 	// Kernel is where routes are set.
 	Kernel *Kernel
-	// CNIDir is where a CNI configuration is written that connects the machine's pods. Empty: somebody else connects them.
+	// CNIDir is where a CNI configuration is written that connects the machine's pods. Empty: another program connects them.
 	CNIDir string
 	// AddOns tells whether a network add-on is still there whose condition the Node has.
 	AddOns *AddOns
@@ -98,7 +98,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		pause := resyncPeriod
 		next, err := a.sync(ctx, time.Now())
 		if err != nil {
-			klog.ErrorS(err, "Routes could not be compared; trying again", "after", retryPeriod)
+			klog.ErrorS(err, "Failed to reconcile routes; retrying", "after", retryPeriod)
 			pause = retryPeriod
 		} else if !next.IsZero() {
 			pause = min(pause, max(0, time.Until(next)))
@@ -150,7 +150,7 @@ func (a *Agent) sync(ctx context.Context, now time.Time) (next time.Time, err er
 
 // owner says which network add-on owns the routes of this machine; empty: none does. Only the condition of its own Node
 // counts, so that nobody stops the others with theirs. One that is not recent any more was left behind if its add-on has
-// no DaemonSet; as long as nobody could be asked, it was not.
+// no DaemonSet; as long as no agent could be asked, it was not.
 func (a *Agent) owner(ctx context.Context, now time.Time, self *corev1.Node) string {
 	owner := describeCondition(self)
 	if owner == "" || recent(now, addOnCondition(self)) {
@@ -196,7 +196,7 @@ func (a *Agent) setRoutes(intents []Intent) (settled []Intent, problems []v1alph
 				settled = append(settled, c.intent)
 			}
 		case c.verb == remove:
-			klog.ErrorS(err, "A route of ours stays")
+			klog.ErrorS(err, "Failed to remove a route")
 		case errors.Is(err, unix.EEXIST): // since it was listed
 			problems = append(problems, c.intent.problem(Foreign, err.Error()))
 		default:

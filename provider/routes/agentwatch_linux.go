@@ -21,7 +21,7 @@ func (a *Agent) watch(ctx context.Context, changed func()) {
 		if ctx.Err() != nil {
 			return
 		}
-		klog.ErrorS(err, "Events of the kernel were lost; watching again")
+		klog.ErrorS(err, "Lost events of the kernel; watching again")
 		select {
 		case <-ctx.Done():
 		case <-time.After(minPause):

@@ -68,7 +68,7 @@ func cniConfiguration(ranges []netip.Prefix, mtu int) ([]byte, error) {
 }
 
 // writeCNI puts the configuration in place, at once and if it differs. Beside another one it does not: that has its own
-// network. wrote says whether the file changed.
+// network. wrote reports whether the file changed.
 func writeCNI(dir string, content []byte) (wrote bool, err error) {
 	for _, pattern := range []string{"*.conf", "*.conflist", "*.json"} { // those that libcni reads
 		found, err := filepath.Glob(filepath.Join(dir, pattern))

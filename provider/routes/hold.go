@@ -7,7 +7,7 @@ import (
 )
 
 // holdTime is how long the route to a Node that went is kept: a Node that is deleted and registered again, or a
-// controller that deletes a route in order to make it anew, leaves no gap.
+// controller that deletes a route in order to make it again, leaves no gap.
 const holdTime = 10 * time.Second
 
 // holder remembers the routes of Nodes that went.

@@ -12,7 +12,7 @@
 // ccmadm-pods of nftables and one file with a CNI configuration. In the cluster nothing.
 // Running it twice: what is there stays. An agent that starts takes over the routes of the one before it; those that
 // no Node wants any more it removes, once it knows the Nodes.
-// It will not: touch a route with another protocol, set a route where somebody else has one for the same range, work
+// It will not: touch a route with another protocol, set a route where another program has one for the same range, work
 // beside a network add-on that owns routes, remove anything because the API server does not answer.
 package routes
 
@@ -30,7 +30,7 @@ import (
 
 // The reasons of a v1alpha1.RouteProblem.
 const (
-	// Foreign: somebody else has a route for the range, or owns all of them.
+	// Foreign: another program has a route for the range, or owns all of them.
 	Foreign = "Foreign"
 	// Unreachable: there is no next hop in a network that this machine is in.
 	Unreachable = "Unreachable"
@@ -106,7 +106,7 @@ func (c *chooser) addHosts(n *corev1.Node) (problems []v1alpha1.RouteProblem) {
 	return problems
 }
 
-// isPods says whether a range lies in the cluster's range of pods, where that is known.
+// isPods reports whether a range lies in the cluster's range of pods, where that is known.
 func (c *chooser) isPods(p netip.Prefix) bool {
 	return slices.ContainsFunc(c.within, func(w netip.Prefix) bool { return w.Bits() <= p.Bits() && w.Contains(p.Addr()) })
 }

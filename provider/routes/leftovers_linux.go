@@ -51,7 +51,7 @@ func (k *Kernel) Leftovers() (Leftovers, error) {
 	return l, err
 }
 
-// byAgent says whether an agent has made a route: others may use the protocol, too.
+// byAgent reports whether an agent has made a route: others may use the protocol, too.
 func (r route) byAgent() bool {
 	return r.ours() && (r.Metric == metric || r.Unreachable && r.Metric == unreachableMetric)
 }
@@ -68,7 +68,7 @@ func (k *Kernel) Remove(l Leftovers) error {
 	return errors.Join(errs...)
 }
 
-// masquerades says whether there is the table. A kernel without nftables has none.
+// masquerades reports whether there is the table. A kernel without nftables has none.
 func (k *Kernel) masquerades() (bool, error) {
 	conn, err := k.nftables()
 	if errors.Is(err, unix.EPROTONOSUPPORT) {

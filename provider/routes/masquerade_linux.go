@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// masqueradeTable is ours alone: it is written anew as a whole.
+// masqueradeTable is ours alone: it is rewritten as a whole.
 const masqueradeTable = "ccmadm-pods"
 
 // family is what differs between IPv4 and IPv6 in a rule. Offsets are those of their headers, in bytes.
@@ -31,7 +31,7 @@ func families() []family {
 	}
 }
 
-// masquerade gives packets of the machine's own pods that leave the cluster the machine's address, since nobody else
+// masquerade gives packets of the machine's own pods that leave the cluster the machine's address, since no other
 // knows the way back to a pod. Between pods and machines of the cluster addresses stay as they are. All of it is
 // replaced in one transaction.
 func (k *Kernel) masquerade(own, cluster []netip.Prefix) error {

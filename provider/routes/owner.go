@@ -38,7 +38,7 @@ func describeCondition(n *corev1.Node) string {
 		n.Name, condition.Reason)
 }
 
-// recent says whether a condition was written within conditionTime. One of the future is of a clock that is wrong, or
+// recent reports whether a condition was written within conditionTime. One of the future is of a clock that is wrong, or
 // is meant to count for ever.
 func recent(now time.Time, condition *corev1.NodeCondition) bool {
 	written := condition.LastHeartbeatTime.Time
@@ -48,7 +48,7 @@ func recent(now time.Time, condition *corev1.NodeCondition) bool {
 	return now.Sub(written).Abs() < conditionTime
 }
 
-// routeCreated says whether upstream's route controller has called a Node's routes created, as it does once agents have
+// routeCreated reports whether upstream's route controller has called a Node's routes created, as it does once agents have
 // reported them.
 func routeCreated(n *corev1.Node) bool {
 	_, condition := nodeutil.GetNodeCondition(&n.Status, corev1.NodeNetworkUnavailable)

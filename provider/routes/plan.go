@@ -10,7 +10,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// Metrics of our routes. A kernel replaces a route only by one of the same metric, and nobody else's has these. The
+// Metrics of our routes. A kernel replaces a route only by one of the same metric, and no other's has these. The
 // unreachable route of the machine's own range gives way to whatever leads to its pods.
 const (
 	metric            = v1alpha1.RouteProtocol
@@ -49,11 +49,11 @@ type change struct {
 var errNotOnLink = errors.New("is in none of this machine's networks: pod routes need a next hop that is")
 
 // errNoWay: the kernel has no way at all to an address. It may be so for a moment only, while an interface gets its
-// address anew.
+// address again.
 var errNoWay = errors.New("no way")
 
 // plan compares what should be with what is. It changes and removes routes of our protocol only, and adds none for a
-// range for which somebody else has one; ours goes then, so that a range has one owner. onLink returns the interface in
+// range for which another program has one; ours goes then, so that a range has one owner. onLink returns the interface in
 // whose network an address is, or errNotOnLink. With any other error ours stays: of errNoWay only one that is as it should
 // be, else whatever it is.
 func plan(intents []Intent, kernel []route, onLink func(netip.Addr) (link int, err error)) (
@@ -130,12 +130,12 @@ func compare(want route, have []route) (step verb, surplus []change) {
 	return step, surplus
 }
 
-// replaces says whether the kernel puts r in the other's place.
+// replaces reports whether the kernel puts r in the other's place.
 func (r route) replaces(other route) bool {
 	return r.Metric == other.Metric && r.Unreachable == other.Unreachable
 }
 
-// sameHop says whether a route leads where r should, by whatever interface.
+// sameHop reports whether a route leads where r should, by whatever interface.
 func (r route) sameHop(other route) bool { return r.Via == other.Via && r.replaces(other) }
 
 // wantedRoute is the route for an intent. Its Link is not valid where there is an error.
@@ -155,5 +155,5 @@ func (r route) describe() string {
 	if r.Via.IsValid() {
 		via = "via " + r.Via.String()
 	}
-	return fmt.Sprintf("a route of protocol %d leads there %s, which is not ours: it stays as it is", r.Protocol, via)
+	return fmt.Sprintf("a route of protocol %d, set by another program, leads there %s: it stays as it is", r.Protocol, via)
 }

@@ -47,8 +47,8 @@ func (a *Agent) connectPods(now time.Time, self *corev1.Node, nodes []*corev1.No
 	return nil
 }
 
-// near says whether an address of a Node is in a network of this machine, as next hops are. Any other one may be
-// somebody else's, whom a kubelet names as its own, and a Node that has it answers to this machine's address as well.
+// near reports whether an address of a Node is in a network of this machine, as next hops are. Any other one may be
+// another program's, whom a kubelet names as its own, and a Node that has it answers to this machine's address as well.
 // What the kernel does not say counts as near.
 func (a *Agent) near(n *corev1.Node, address netip.Addr) bool {
 	if n.Name == a.Node {

@@ -29,7 +29,7 @@ type report struct {
 }
 
 // errUninstalled: the kernels have the routes that agents left there. Nothing is known of them, and nothing said.
-var errUninstalled = errors.New("no node agent reports any more, so they were uninstalled; their routes stay as they " +
+var errUninstalled = errors.New("no node agent reports any more: they were uninstalled, and their routes stay as they " +
 	"left them: `ccmadm init --routes` installs agents, --configure-cloud-routes=false stops this controller")
 
 // OnAdd takes a report.
@@ -109,7 +109,7 @@ func (r *reports) asked(now time.Time) (installed bool, err error) {
 	return true, fmt.Errorf("none of %d node agents has reported for %s, by this machine's clock", len(r.alive), objects.LiveTime)
 }
 
-// foreign says whether the agent of a Node has found routes of others, or a network add-on that owns them.
+// foreign reports whether the agent of a Node has found routes of others, or a network add-on that owns them.
 func (r *reports) foreign(node string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -30,13 +30,13 @@ const (
 )
 
 // Routes answers upstream's route controller from the reports of agents. It sets no route and removes none: agents take
-// the Nodes for their orders, and so a route that the controller deletes in order to create it anew is never missing.
+// the Nodes for their orders, and so a route that the controller deletes in order to create it again is never missing.
 type Routes struct {
 	// AddOns tells which network add-on owns the routes.
 	AddOns *AddOns
 	// Nodes are the controller manager's.
 	Nodes corelisters.NodeLister
-	// Synced says whether NodeAgents and NodeRoutes are known, and if not, why.
+	// Synced reports whether NodeAgents and NodeRoutes are known, and if not, why.
 	Synced func() error
 
 	reports reports
@@ -54,7 +54,7 @@ type key struct {
 
 var _ cloudprovider.Routes = (*Routes)(nil)
 
-// Follow takes the reports from an informer of NodeAgents or NodeRoutes that somebody starts. Both are needed.
+// Follow takes the reports from an informer of NodeAgents or NodeRoutes that the caller starts. Both are needed.
 func (r *Routes) Follow(objects cache.SharedIndexInformer) error {
 	_, err := objects.AddEventHandler(&r.reports)
 	return err
@@ -141,7 +141,7 @@ func (r *Routes) acknowledged(ctx context.Context, route *cloudprovider.Route) e
 	case missing != nil:
 		return missing
 	case dissent == nil:
-		return err // nobody was asked
+		return err // nothing was asked
 	}
 	klog.ErrorS(dissent, "Most agents have the route", "node", route.TargetNode, "destination", route.DestinationCIDR)
 	return nil
@@ -155,7 +155,7 @@ func (r *Routes) DeleteRoute(_ context.Context, _ string, route *cloudprovider.R
 	return nil
 }
 
-// is says whether a name is that of this cluster, which is the first one that is asked for: that of --cluster-name.
+// is reports whether a name is that of this cluster, which is the first one that is asked for: that of --cluster-name.
 func (r *Routes) is(clusterName string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -165,7 +165,7 @@ func (r *Routes) is(clusterName string) bool {
 	return r.cluster == clusterName
 }
 
-// exists says whether there is such a Node. What cannot be asked may exist.
+// exists reports whether there is such a Node. What cannot be asked may exist.
 func (r *Routes) exists(node string) bool {
 	_, err := r.Nodes.Get(node)
 	return !apierrors.IsNotFound(err)
@@ -231,7 +231,7 @@ func (r *Routes) owner(ctx context.Context, now time.Time, nodes []*corev1.Node)
 		return owner, err
 	}
 	if 2*owned > len(nodes) {
-		return fmt.Sprintf("%d of %d Nodes are a network add-on's, first: %s", owned, len(nodes), first), nil
+		return fmt.Sprintf("a network add-on owns the routes of %d of %d Nodes, first: %s", owned, len(nodes), first), nil
 	}
 	return "", nil
 }

@@ -231,7 +231,7 @@ func TestRoutes_Uninstalled(t *testing.T) {
 	refused := func(r *Routes) {
 		t.Helper()
 		list, err := r.ListRoutes(t.Context(), testCluster)
-		if err == nil || !strings.Contains(err.Error(), "no node agent reports any more, so they were uninstalled") {
+		if err == nil || !strings.Contains(err.Error(), "no node agent reports any more: they were uninstalled") {
 			t.Errorf("got %v and error %v", list, err)
 		}
 	}

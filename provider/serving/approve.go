@@ -31,7 +31,7 @@ const (
 	lookSeldom = time.Hour
 )
 
-// Run approves until ctx is done. The informer of Nodes is run by somebody else.
+// Run approves until ctx is done. The informer of Nodes is run by another program.
 func (a *Approver) Run(ctx context.Context) {
 	defer a.queue.ShutDown()
 	a.metrics.register()
@@ -63,7 +63,7 @@ func (a *Approver) next(ctx context.Context) bool {
 		a.queue.Forget(requester)
 		a.queue.AddAfter(requester, cmp.Or(held.Again, a.held.When(requester)))
 	case err != nil:
-		klog.ErrorS(err, "A serving certificate waits", "requester", requester)
+		klog.ErrorS(err, "A serving certificate is not approved yet", "requester", requester)
 		a.queue.AddRateLimited(requester)
 	default:
 		a.queue.Forget(requester)
@@ -73,7 +73,7 @@ func (a *Approver) next(ctx context.Context) bool {
 }
 
 // look judges the newest requests of one requester that are pending, and approves each or tells why not. Older ones are
-// left alone: nobody waits for them, and there may be thousands. The error is a *Hold where some stay pending.
+// left alone: nothing waits for them, and there may be thousands. The error is a *Hold where some stay pending.
 func (a *Approver) look(ctx context.Context, requester string) error {
 	waiting, err := a.pendingOf(requester)
 	if err != nil {
@@ -126,7 +126,7 @@ func (a *Approver) pendingOf(requester string) ([]*certificatesv1.CertificateSig
 	return waiting, nil
 }
 
-// check is nil if the request may be approved. The Node is read anew: what a cache says of it may be older than the
+// check is nil if the request may be approved. The Node is read again: what a cache says of it may be older than the
 // request.
 func (a *Approver) check(ctx context.Context, csr *certificatesv1.CertificateSigningRequest) error {
 	r, err := parse(csr)
@@ -136,7 +136,7 @@ func (a *Approver) check(ctx context.Context, csr *certificatesv1.CertificateSig
 	node, err := a.Client.CoreV1().Nodes().Get(ctx, r.node, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return hold("NoNode", "there is no Node/%s", r.node)
+		return hold("NoNode", "Node/%s does not exist", r.node)
 	case err != nil:
 		return fmt.Errorf("get Node/%s: %w", r.node, err)
 	}
@@ -144,8 +144,8 @@ func (a *Approver) check(ctx context.Context, csr *certificatesv1.CertificateSig
 		return err
 	}
 	if csr.CreationTimestamp.Before(&node.CreationTimestamp) {
-		return hold("OlderThanNode", "it is older than Node/%s, so that it may come from a machine that had the name before: "+
-			"the kubelet asks again within a quarter of an hour", node.Name)
+		return hold("OlderThanNode", "it is older than Node/%s, so it may come from an earlier machine of that name: "+
+			"the kubelet sends another request within a quarter of an hour", node.Name)
 	}
 	identity, err := a.Prover.Identify(ctx, node)
 	if err != nil {
@@ -165,13 +165,13 @@ func (a *Approver) check(ctx context.Context, csr *certificatesv1.CertificateSig
 func resolved(node *corev1.Node) error {
 	for _, taint := range node.Spec.Taints {
 		if taint.Key == v1alpha1.UninitializedTaint {
-			return hold("NotInitialized", "Node/%s has taint %s: no cloud-controller-manager has said yet which machine it is",
+			return hold("NotInitialized", "Node/%s has taint %s: no cloud-controller-manager has identified its machine yet",
 				node.Name, v1alpha1.UninitializedTaint)
 		}
 	}
 	switch {
 	case node.Spec.ProviderID == "":
-		return hold("NoProviderID", "Node/%s has no provider ID: no cloud-controller-manager has said which machine it is", node.Name)
+		return hold("NoProviderID", "Node/%s has no provider ID: no cloud-controller-manager has identified its machine", node.Name)
 	case node.DeletionTimestamp != nil:
 		return hold("NodeGoes", "Node/%s is being deleted", node.Name)
 	}
@@ -182,7 +182,7 @@ func (a *Approver) others(name string) []*corev1.Node {
 	return slices.DeleteFunc(objects.List[*corev1.Node](a.Nodes.GetStore()), func(node *corev1.Node) bool { return node.Name == name })
 }
 
-// approve sets the condition on the request as it was judged: one that has changed is judged anew.
+// approve sets the condition on the request as it was judged: one that has changed is judged again.
 func (a *Approver) approve(ctx context.Context, csr *certificatesv1.CertificateSigningRequest) error {
 	approved := csr.DeepCopy()
 	approved.Status.Conditions = append(approved.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
@@ -202,7 +202,7 @@ func (a *Approver) approve(ctx context.Context, csr *certificatesv1.CertificateS
 	return nil
 }
 
-// pending says whether nobody has decided yet.
+// pending reports whether nobody has decided yet.
 func pending(csr *certificatesv1.CertificateSigningRequest) bool {
 	return len(csr.Status.Certificate) == 0 && len(csr.Status.Conditions) == 0
 }

@@ -87,10 +87,10 @@ func (j *judgement) name(name string) error {
 // punycode begins a name with other letters than those of ASCII. It may be shown as any other name.
 const punycode = "xn--"
 
-// proven says whether the inventory lists the name for the machine.
+// proven reports whether the inventory lists the name for the machine.
 func (j *judgement) proven(name string) bool { return j.identity.Proven && j.own.Has(name) }
 
-// allowed says whether a pattern covers the name, and the name is the Node's: its own, its own below a domain, or one that a
+// allowed reports whether a pattern covers the name, and the name is the Node's: its own, its own below a domain, or one that a
 // vendor's manager gave it. Where the manager gives names, others do not count. Nor do names in the status that its kubelet
 // wrote, and the first label of a name with dots: another machine may have that name.
 func (j *judgement) allowed(name string) bool {
@@ -114,7 +114,7 @@ func label(name string) string {
 	return first
 }
 
-// looksLikeAddress says whether a resolver or a browser may take the name for an IPv4 address, in any of its forms
+// looksLikeAddress reports whether a resolver or a browser may take the name for an IPv4 address, in any of its forms
 // (inet_aton): 10.1, 2130706433, 0x7f.1. IPv6 addresses are no DNS names.
 func looksLikeAddress(name string) bool {
 	last := name[strings.LastIndex(name, ".")+1:]
@@ -125,7 +125,7 @@ func looksLikeAddress(name string) bool {
 	return err == nil || strings.Trim(last, "0123456789") == ""
 }
 
-// inCluster says whether cluster DNS may answer with a Service for the name, or a machine with itself.
+// inCluster reports whether cluster DNS may answer with a Service for the name, or a machine with itself.
 func inCluster(name string) bool {
 	switch label(name) {
 	case "localhost", "localhost4", "localhost6", "ip6-localhost", "ip6-loopback":
@@ -195,7 +195,7 @@ func (j *judgement) unique(r *request, other *corev1.Node) error {
 	return nil
 }
 
-// confused says whether a name may be a shorter or a longer form of that of another Node, which is not younger.
+// confused reports whether a name may be a shorter or a longer form of that of another Node, which is not younger.
 func (j *judgement) confused(name string, other *corev1.Node) bool {
 	if j.node.CreationTimestamp.Before(&other.CreationTimestamp) {
 		return false
@@ -240,7 +240,7 @@ func canonical(text string) string {
 	return strings.ToLower(strings.TrimSuffix(text, "."))
 }
 
-// controlPlane says whether the Node is labelled as one, which its kubelet cannot do itself.
+// controlPlane reports whether the Node is labelled as one, which its kubelet cannot do itself.
 func controlPlane(node *corev1.Node) bool {
 	_, is := node.Labels[v1alpha1.ControlPlaneLabel]
 	return is

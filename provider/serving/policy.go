@@ -134,15 +134,15 @@ func (p *Policy) inForce(ctx context.Context) (time.Time, error) {
 	const name = config.KubeletPolicyName
 	policy, err := p.Client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return time.Time{}, hold("NoPolicy", "there is no ValidatingAdmissionPolicy/%s, which keeps kubelets from changing their "+
-			"addresses: ccmadm apply brings it", name)
+		return time.Time{}, hold("NoPolicy", "ValidatingAdmissionPolicy/%s does not exist, which keeps kubelets from changing their "+
+			"addresses: ccmadm apply installs it", name)
 	}
 	if err != nil {
 		return time.Time{}, fmt.Errorf("get ValidatingAdmissionPolicy/%s: %w", name, err)
 	}
 	binding, err := p.Client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return time.Time{}, hold("NoPolicy", "there is no ValidatingAdmissionPolicyBinding/%s: ccmadm apply brings it", name)
+		return time.Time{}, hold("NoPolicy", "ValidatingAdmissionPolicyBinding/%s does not exist: ccmadm apply installs it", name)
 	}
 	if err != nil {
 		return time.Time{}, fmt.Errorf("get ValidatingAdmissionPolicyBinding/%s: %w", name, err)
@@ -170,7 +170,7 @@ func changedAt(object metav1.Object) time.Time {
 	return last
 }
 
-// keeps says whether the two are what they are to be, in all that could let a kubelet by.
+// keeps reports whether the two are what they are to be, in all that could let a kubelet by.
 func keeps(policy *admissionv1.ValidatingAdmissionPolicy, binding *admissionv1.ValidatingAdmissionPolicyBinding) bool {
 	spec, bound := policy.Spec, binding.Spec
 	says := func(expression string) bool {
@@ -183,7 +183,7 @@ func keeps(policy *admissionv1.ValidatingAdmissionPolicy, binding *admissionv1.V
 		slices.Contains(bound.ValidationActions, admissionv1.Deny)
 }
 
-// matchesNodes says whether all that kubelets write of Nodes is looked at.
+// matchesNodes reports whether all that kubelets write of Nodes is looked at.
 func matchesNodes(match *admissionv1.MatchResources) bool {
 	if match == nil || len(match.ExcludeResourceRules) > 0 || !all(match.NamespaceSelector) || !all(match.ObjectSelector) {
 		return false
@@ -198,7 +198,7 @@ func matchesNodes(match *admissionv1.MatchResources) bool {
 	return covers(admissionv1.Create, "nodes") && covers(admissionv1.Update, "nodes/status")
 }
 
-// all says whether a selector leaves nothing out.
+// all reports whether a selector leaves nothing out.
 func all(selector *metav1.LabelSelector) bool {
 	return selector == nil || len(selector.MatchLabels) == 0 && len(selector.MatchExpressions) == 0
 }

@@ -40,7 +40,7 @@ func parse(csr *certificatesv1.CertificateSigningRequest) (*request, error) {
 	case csr.Spec.SignerName != certificatesv1.KubeletServingSignerName:
 		return nil, hold("WrongSigner", "it is for signer %s", csr.Spec.SignerName)
 	case !ok || node == "" || !slices.Contains(csr.Spec.Groups, nodesGroup):
-		return nil, hold("WrongRequester", "it comes from %s, who is not the kubelet of a Node", csr.Spec.Username)
+		return nil, hold("WrongRequester", "it comes from %s, which is not the kubelet of a Node", csr.Spec.Username)
 	case len(validation.IsDNS1123Subdomain(node)) > 0:
 		return nil, hold("WrongRequester", "it comes from %q: no Node can have that name", csr.Spec.Username)
 	case !servingUsages(csr.Spec.Usages):
@@ -68,7 +68,7 @@ func parse(csr *certificatesv1.CertificateSigningRequest) (*request, error) {
 	for _, ip := range asked.IPAddresses {
 		addr, ok := netip.AddrFromSlice(ip)
 		if !ok {
-			return nil, hold("Malformed", "it asks for an address that is none")
+			return nil, hold("Malformed", "it requests an invalid address")
 		}
 		r.ips = append(r.ips, addr.Unmap())
 	}

@@ -21,7 +21,7 @@ type reserved struct {
 	names     sets.Set[string] // of those that were asked for: a Service or a webhook is reached by them
 }
 
-// endpoint says whether an API server is reached by the name. The certificate of one may have *.DOMAIN.
+// endpoint reports whether an API server is reached by the name. The certificate of one may have *.DOMAIN.
 func (r *reserved) endpoint(name string) bool {
 	return r.endpoints.Has(name) || r.endpoints.Has("*"+strings.TrimPrefix(name, label(name)))
 }
@@ -83,7 +83,7 @@ func (a *Approver) presented(ctx context.Context, r *reserved) error {
 	return nil
 }
 
-// isService says whether pods may reach a Service by the name: NAME in its own namespace, NAME.NAMESPACE in others.
+// isService reports whether pods may reach a Service by the name: NAME in its own namespace, NAME.NAMESPACE in others.
 func (a *Approver) isService(ctx context.Context, name string) (bool, error) {
 	name, namespace, _ := strings.Cut(name, ".")
 	if strings.Contains(namespace, ".") {

@@ -72,7 +72,7 @@ type Settings struct {
 	Client kubernetes.Interface
 	Nodes  cache.SharedIndexInformer
 	Prover Prover
-	// Ranges are where addresses that are not proven are believed.
+	// Ranges are where addresses that are not proven are trusted.
 	Ranges []netip.Prefix
 	// Names are patterns of names that are not proven, and count all the same.
 	Names Names
@@ -97,7 +97,7 @@ type Approver struct {
 // byRequester finds requests by who made them.
 const byRequester = "requester"
 
-// New makes an approver. It asks nobody anything.
+// New makes an approver. It sends no request.
 func New(s Settings) (*Approver, error) {
 	a := &Approver{
 		Settings: s, told: &told{last: map[string]string{}},

@@ -19,7 +19,7 @@ type told struct {
 	last map[string]string
 }
 
-// due says whether it is something new.
+// due reports whether it is something new.
 func (t *told) due(name, text string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -170,7 +170,7 @@ func TestInventory(t *testing.T) {
 	})
 	t.Run("a machine that is decommissioned and switched off loses its Node, and not before", func(t *testing.T) {
 		gone := strings.Replace(strings.Replace(listedThree, "serial: 2", "serial: 3", 1), "hostname: w2", "hostname: w2, state: decommissioned", 1)
-		l.expectDiff(t, gone, 6, "w2 r1-u03 delete stays as long as this holds: its kubelet talks")
+		l.expectDiff(t, gone, 6, "w2 r1-u03 delete kept: its kubelet still posts status")
 		l.replaceFile(t, gone)
 		time.Sleep(20 * time.Second)
 		if _, there := l.nodesNow(t)["w2"]; !there {

@@ -28,7 +28,7 @@
 // Writes: a cache (--cache) of what was built, and per lab a folder of the state directory (--state), cgroups named
 // ccmadm-lab-NAME-MACHINE and a network namespace. The host's own links, routes and cgroups stay as they are, and so do
 // its sysctls, but for one limit that --install may raise for a while (see limits.go). The bridge of a lab lives in a namespace of its own, so its addresses (198.18.0.0/15) are seen only by its machines.
-// Running up twice: machines that run are left alone, missing ones are added, half-made ones are made anew.
+// Running up twice: machines that run are left alone, missing ones are added, half-made ones are made again.
 // It does not limit memory or CPU, and machines share the kernel of the host, its clock and its DMI data.
 package main
 

@@ -60,7 +60,7 @@ func (r *run) report(ctx context.Context) (*rehearsal.Report, error) {
 	}
 }
 
-// receive reads the log from its beginning, as long as there is more to come. It says whether it could be read at all.
+// receive reads the log from its beginning, as long as there is more to come. It reports whether it could be read at all.
 func (r *run) receive(ctx context.Context, receiver *rehearsal.Receiver) (*rehearsal.Report, bool, error) {
 	options := &corev1.PodLogOptions{Container: r.pod.Spec.Containers[0].Name, Follow: true}
 	stream, err := r.client.CoreV1().Pods(r.name).GetLogs(r.name, options).Stream(ctx)
@@ -77,7 +77,7 @@ func (r *run) look(ctx context.Context) (*corev1.Pod, error) {
 	defer cancel()
 	pod, err := r.client.CoreV1().Pods(r.name).Get(ctx, r.name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, finding.Errorf("look at Pod/%s/%s: somebody has deleted it", r.name, r.name)
+		return nil, finding.Errorf("look at Pod/%s/%s: it was deleted", r.name, r.name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("look at Pod/%s/%s: %w", r.name, r.name, err)
@@ -97,7 +97,7 @@ func hasEnded(pod *corev1.Pod) bool {
 
 // started waits until the container has begun, or cannot. What the scheduler and the kubelet say counts at once.
 func (r *run) started(ctx context.Context) error {
-	last := errors.New("no kubelet has begun with it")
+	last := errors.New("no kubelet has started it")
 	err := wait.PollUntilContextTimeout(ctx, often, startPatience, true, func(ctx context.Context) (bool, error) {
 		pod, err := r.look(ctx)
 		if err != nil {
@@ -134,7 +134,7 @@ func begun(pod *corev1.Pod) bool {
 func (r *run) hopeless(pod *corev1.Pod) error {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable {
-			return finding.Refusedf("rehearse on a control plane: no Node takes the pod: %s", finding.Clean(c.Message)).
+			return finding.Refusedf("rehearse on a control plane: the pod cannot be scheduled: %s", finding.Clean(c.Message)).
 				WithHint(elsewhere)
 		}
 	}

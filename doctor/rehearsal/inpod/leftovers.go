@@ -146,7 +146,7 @@ func (r *run) removeLeftovers(ctx context.Context) error {
 			r.tell("%s is under way, by %s", name, finding.Clean(lease.holder))
 			continue
 		}
-		r.tell("removing %s, which %s has left", name, finding.Clean(lease.holder))
+		r.tell("removing %s, left by %s", name, finding.Clean(lease.holder))
 		if err := r.remove(ctx, name); err != nil {
 			return err
 		}
@@ -174,11 +174,11 @@ func (r *run) others(ctx context.Context) (map[string]sign, error) {
 		lease, err := r.client.CoordinationV1().Leases(n.Name).Get(ctx, n.Name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
-			found[n.Name] = sign{holder: "somebody"}
+			found[n.Name] = sign{holder: "an unknown user"}
 		case err != nil:
 			return nil, fmt.Errorf("look at Lease/%s/%s: %w", n.Name, n.Name, err)
 		default:
-			s := sign{holder: "somebody", version: lease.ResourceVersion}
+			s := sign{holder: "an unknown user", version: lease.ResourceVersion}
 			if lease.Spec.HolderIdentity != nil {
 				s.holder = *lease.Spec.HolderIdentity
 			}

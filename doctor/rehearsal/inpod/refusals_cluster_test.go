@@ -59,19 +59,19 @@ func failures() []failing {
 		{
 			"the provider's image",
 			kubelet{status: waiting(false, "ImagePullBackOff", "no such host")},
-			"its image cannot be had: ImagePullBackOff: no such host", finding.ExitError,
+			"its image cannot be pulled: ImagePullBackOff: no such host", finding.ExitError,
 		},
 		{
 			"ccmadm's image",
 			kubelet{status: waiting(true, "ErrImageNeverPull", "not present")},
-			"its image cannot be had: ErrImageNeverPull: not present", finding.ExitError,
+			"its image cannot be pulled: ErrImageNeverPull: not present", finding.ExitError,
 		},
 		{
 			"a container that cannot be made",
 			kubelet{status: waiting(false, "CreateContainerConfigError", "no user")},
 			"its container cannot be started: CreateContainerConfigError: no user", finding.ExitError,
 		},
-		{"no room", kubelet{status: crowded}, "no Node takes the pod: Insufficient cpu", finding.ExitRefused},
+		{"no room", kubelet{status: crowded}, "the pod cannot be scheduled: Insufficient cpu", finding.ExitRefused},
 		{
 			"ccmadm of another version",
 			kubelet{status: ended},

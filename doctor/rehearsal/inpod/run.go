@@ -142,7 +142,7 @@ func (r *run) render() error {
 	return nil
 }
 
-// placeable says that a control plane is there, which a managed one is not. The scheduler says whether one has room.
+// placeable says that a control plane is there, which a managed one is not. The scheduler reports whether one has room.
 func (r *run) placeable(ctx context.Context) error {
 	list, err := r.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.ControlPlaneLabel})
 	if err != nil {

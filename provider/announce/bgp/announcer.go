@@ -136,11 +136,11 @@ func (a *Announcer) speak(ctx context.Context, node *corev1.Node) (*Speaker, err
 	case speaker != nil && (len(addresses) == 0 || slices.Equal(addresses, a.addresses)):
 		return speaker, nil
 	case len(addresses) == 0:
-		return nil, fmt.Errorf("speak from Node/%s: it has no InternalIP", node.Name)
+		return nil, fmt.Errorf("open sessions of Node/%s: it has no InternalIP", node.Name)
 	case speaker != nil:
-		a.log.Info("The Node has other addresses; speaking from them", "before", a.addresses, "now", addresses)
+		a.log.Info("The addresses of the Node changed; opening sessions from the new ones", "before", a.addresses, "now", addresses)
 		if err := speaker.Close(ctx); err != nil {
-			a.log.Error(err, "Cannot end sessions of former addresses")
+			a.log.Error(err, "Cannot close sessions of former addresses")
 		}
 	}
 	speaker, err := NewSpeaker(ctx, a.log, addresses, a.again)
@@ -216,7 +216,7 @@ func pathsOf(v *announce.View) []Path {
 	return paths
 }
 
-// relieved says whether another Node announces the address by BGP: by its report it speaks with a router, and does not
+// relieved reports whether another Node announces the address by BGP: by its report it speaks with a router, and does not
 // drain, and its kubelet is heard.
 func relieved(v *announce.View, c announce.Claim) bool {
 	return slices.ContainsFunc(c.Candidates, func(name string) bool {

@@ -170,7 +170,7 @@ func parseCommunities(texts []string) (standard []uint32, large []*bgp.LargeComm
 		for i, part := range parts {
 			n, err := strconv.ParseUint(part, 10, bits)
 			if err != nil {
-				return nil, nil, fmt.Errorf("community %q: %q is no number of %d bits", text, part, bits)
+				return nil, nil, fmt.Errorf("community %q: %q is not a number of %d bits", text, part, bits)
 			}
 			numbers[i] = uint32(n)
 		}

@@ -19,7 +19,7 @@ const (
 	renewPause = 1400 * time.Millisecond
 )
 
-// noteState makes a session with BFD anew once it was established and is lost. A router that ends a session ends its
+// noteState makes a session with BFD again once it was established and is lost. A router that ends a session ends its
 // BFD as well, which GoBGP v4.8.0 notices when the session is gone, and then keeps the notification for the next one:
 // that ends as soon as it is established, the router's BFD with it, and so on. Deletion takes the notification away.
 func (s *Speaker) noteState(ctx context.Context, state apiutil.PeerState) {
@@ -41,7 +41,7 @@ func (s *Speaker) noteState(ctx context.Context, state apiutil.PeerState) {
 	}
 }
 
-// renew ends BFD at once, and makes the session anew when the router's BFD is down, too. GoBGP forgets the number by
+// renew ends BFD at once, and makes the session again when the router's BFD is down, too. GoBGP forgets the number by
 // which the router's BFD knows it: a router that is still up would notice later, and end the next session. Renew stops
 // when SetRouters has replaced the session, or the speaker is closed.
 func (s *Speaker) renew(ctx context.Context, name string, session *api.Peer) {

@@ -82,7 +82,7 @@ func (r *Router) setPassword(passwords map[string][]byte, before []Router) {
 		r.Problem = cmp.Or(r.Problem, why)
 		return
 	}
-	r.Password, r.Warning = before[i].Password, why+": going on with the last password"
+	r.Password, r.Warning = before[i].Password, why+": still using the last password"
 }
 
 // distinct leaves one router of each address, the first by name, and checks what the API server may not have.

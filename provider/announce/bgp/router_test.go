@@ -53,7 +53,7 @@ func TestRoutersOf(t *testing.T) {
 }
 
 func TestRoutersOf_PasswordOfBefore(t *testing.T) {
-	const lost = `Secret kube-system/ccmadm-bgp has no key "tor": going on with the last password`
+	const lost = `Secret kube-system/ccmadm-bgp has no key "tor": still using the last password`
 	known := []Router{{Name: "tor1", Password: "old"}}
 	for _, tt := range []struct {
 		name      string

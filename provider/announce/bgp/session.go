@@ -195,7 +195,7 @@ func (r Router) explain(why cause) string {
 			return fmt.Sprintf("%s refuses connections: no BGP there, or not for this Node", router)
 		}
 		if strings.Contains(why.detail, "timeout") || strings.Contains(why.detail, "deadline") {
-			hint := "it cannot be reached, or wants a password"
+			hint := "it cannot be reached, or requires a password"
 			if r.Password != "" {
 				hint = "it cannot be reached, or has another password"
 			}
@@ -205,9 +205,9 @@ func (r Router) explain(why cause) string {
 	case otherASN:
 		return fmt.Sprintf("%s is not in AS %d (asn)", router, r.ASN)
 	case rejected:
-		return fmt.Sprintf("%s rejects this Node, which may be in another AS there than %d (localASN)", router, r.LocalASN)
+		return fmt.Sprintf("%s rejects this Node: it may expect another AS than %d (localASN)", router, r.LocalASN)
 	case hungUp:
-		return fmt.Sprintf("%s hangs up: it does not know this Node, or the Node's AS %d", router, r.LocalASN)
+		return fmt.Sprintf("%s closes the connection: this Node, or its AS %d, is not configured there", router, r.LocalASN)
 	case ended:
 		return fmt.Sprintf("session ended: %s", why.detail)
 	default:
@@ -215,7 +215,7 @@ func (r Router) explain(why cause) string {
 	}
 }
 
-// Speaks says whether an agent has a session with a router, by its report.
+// Speaks reports whether an agent has a session with a router, by its report.
 func Speaks(agent *v1alpha1.NodeAgent) bool {
 	established := func(s v1alpha1.BGPSession) bool { return s.State == stateEstablished }
 	return slices.ContainsFunc(agent.Status.Sessions, established)

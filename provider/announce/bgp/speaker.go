@@ -130,7 +130,7 @@ func (s *Speaker) learnNothing(ctx context.Context) error {
 }
 
 // SetRouters makes these the routers to speak with. A session whose router is the same stays as it is; one whose
-// router has changed is made anew, which costs that router its paths for some seconds. A router that cannot be spoken
+// router has changed is made again, which costs that router its paths for some seconds. A router that cannot be spoken
 // with says so in Sessions, and the others go on.
 func (s *Speaker) SetRouters(ctx context.Context, routers []Router) {
 	s.mu.Lock()

@@ -153,7 +153,7 @@ func TestSpeaker_Problems(t *testing.T) {
 		{
 			name:   "the router wants a password",
 			router: strings.Replace(second, "hold time", `password "theirs"; hold time`, 1),
-			want:   "10.9.0.2:179 does not answer: it cannot be reached, or wants a password",
+			want:   "10.9.0.2:179 does not answer: it cannot be reached, or requires a password",
 		},
 		{
 			name:   "nothing listens",

@@ -39,7 +39,7 @@ type Options struct {
 	Changed func()
 	// KeepVoters says that a new list of voters is acted on once a report with it is [Announcer.Written].
 	KeepVoters bool
-	// Conflict is called when somebody answers for an address who is no agent. It must not wait.
+	// Conflict is called when a machine answers for an address who is no agent. It must not wait.
 	Conflict func(claim announce.Claim, conflict v1alpha1.AddressConflict)
 	// Namespace is the network namespace. Default: where the process is.
 	Namespace netns.NsHandle
@@ -75,7 +75,7 @@ type Announcer struct {
 
 // Counts are for metrics.
 type Counts struct {
-	// Owned is how many addresses the Node owns now, and Conflicts for how many somebody else answers.
+	// Owned is how many addresses the Node owns now, and Conflicts for how many another program answers.
 	Owned, Conflicts int
 	// Takeovers is how often it became an owner, and Forged how many datagrams were not signed with the key.
 	Takeovers, Forged uint64
@@ -147,7 +147,7 @@ func (l *Announcer) loop(ctx context.Context) error {
 			return nil
 		case <-l.refresh:
 			if err := l.readInterfaces(); err != nil {
-				l.Log.Error(err, "Interfaces are not known; those of before stay")
+				l.Log.Error(err, "Cannot read interfaces; keeping the previous ones")
 				time.AfterFunc(time.Second, func() { wake(l.refresh) })
 			}
 			continue
@@ -195,7 +195,7 @@ func (l *Announcer) Drain(ctx context.Context) {
 	l.step(true)
 }
 
-// others says whether this Node still has what another one could take.
+// others reports whether this Node still has what another one could take.
 func (l *Announcer) others() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -235,7 +235,7 @@ func (l *Announcer) refused(from netip.AddrPort, err error) {
 	defer l.mu.Unlock()
 	l.counts.Forged++
 	if l.counts.Forged&(l.counts.Forged-1) == 0 { // the first, the second, the fourth ...
-		l.Log.Info("A heartbeat was refused", "from", from, "reason", err.Error(), "refused", l.counts.Forged)
+		l.Log.Info("Rejected a heartbeat", "from", from, "reason", err.Error(), "refused", l.counts.Forged)
 	}
 }
 
@@ -251,7 +251,7 @@ func (l *Announcer) step(changed bool) time.Duration {
 	for _, d := range l.quorum.Datagrams(now) {
 		if to := l.addressOf(d.To); to.IsValid() && l.hearts != nil {
 			if err := l.hearts.send(d, to); l.unsent.note(d.To, err) {
-				l.Log.Error(err, "A Node gets no heartbeats")
+				l.Log.Error(err, "Cannot send heartbeats to a Node")
 			}
 		}
 	}

@@ -13,7 +13,7 @@ import (
 func bootTime() quorum.Instant {
 	var t unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &t) != nil {
-		panic("this kernel has no CLOCK_BOOTTIME, which Linux has since 2.6.39")
+		panic("this kernel has no CLOCK_BOOTTIME, which requires Linux 2.6.39")
 	}
 	return time.Duration(t.Nano())
 }

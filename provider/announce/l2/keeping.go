@@ -80,7 +80,7 @@ func (l *Announcer) Written(sent, kept *v1alpha1.NodeAgentStatus, refused error)
 		refused = errPruned
 	}
 	if refused != nil && k.unkept == nil {
-		l.Log.Error(refused, "Lists of voters are not kept: if agents start again while Nodes are cut off, two Nodes may own an address")
+		l.Log.Error(refused, "Lists of voters are not saved: if agents restart during a network partition, two Nodes may own an address (split-brain)")
 	}
 	if refused == nil && len(sent.Voters) == 0 {
 		return // this agent has not begun

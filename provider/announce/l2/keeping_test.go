@@ -92,7 +92,7 @@ func TestL2_VotersAreNotKept(t *testing.T) {
 		k.sees("a", "b", "c")
 		k.acts(t, "ax", "ab", "abc")
 		k.Written(k.report(), &v1alpha1.NodeAgentStatus{}, refused)
-		if len(k.logged) != 1 || !strings.Contains(k.logged[0], "Lists of voters are not kept") {
+		if len(k.logged) != 1 || !strings.Contains(k.logged[0], "Lists of voters are not saved") {
 			t.Errorf("refused %v: logged %q", refused, k.logged)
 		}
 		k.Written(k.report(), k.report(), nil) // the CustomResourceDefinition is of this release now

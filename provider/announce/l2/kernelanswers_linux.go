@@ -74,7 +74,7 @@ func (l *Announcer) kernelAnswers() []v1alpha1.KernelAnswer {
 	return found
 }
 
-// answers says whether the kernel does on an interface: here says that the address is on that one.
+// answers reports whether the kernel does on an interface: here says that the address is on that one.
 func answers(address netip.Addr, here bool, arpIgnore int) bool {
 	if !address.Is4() || arpIgnore == 1 || arpIgnore == 2 {
 		return here
@@ -113,7 +113,7 @@ func (l *Announcer) tellKernel() []v1alpha1.KernelAnswer {
 	for _, k := range found {
 		now[k] = true
 		if !l.told[k] {
-			l.Log.Error(nil, "The kernel of this Node answers for an address, whichever Node has it: set strictARP for kube-proxy in mode ipvs, "+
+			l.Log.Error(nil, "The kernel of this Node answers for an address that another Node may own: set strictARP for kube-proxy in mode ipvs, "+
 				"or net.ipv4.conf.all.arp_ignore=1", "address", k.Address, "on", k.On, "interface", k.Interface)
 		}
 	}
@@ -121,14 +121,14 @@ func (l *Announcer) tellKernel() []v1alpha1.KernelAnswer {
 	return found
 }
 
-// kernelChanged says whether the next report says something else of the kernel than the last. Addresses of pods come and go.
+// kernelChanged reports whether the next report says something else of the kernel than the last. Addresses of pods come and go.
 // The caller has the lock.
 func (l *Announcer) kernelChanged() bool {
 	found := l.kernelAnswers()
 	return len(found) != len(l.told) || slices.ContainsFunc(found, func(k v1alpha1.KernelAnswer) bool { return !l.told[k] })
 }
 
-// kernelOf says whether a Node reports that its kernel answers for the address.
+// kernelOf reports whether a Node reports that its kernel answers for the address.
 func (l *Announcer) kernelOf(node string, address netip.Addr) bool {
 	agent := l.view.Agents[node]
 	if agent == nil {

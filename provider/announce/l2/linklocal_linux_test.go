@@ -43,7 +43,7 @@ func TestL2_WaitsForLinkLocal(t *testing.T) {
 	l2.Changed = func() { reports.Add(1) }
 	l2.Log = funcr.New(func(_, text string) {
 		t.Log(text)
-		if strings.Contains(text, "is not answered for") {
+		if strings.Contains(text, "Cannot answer for an address") {
 			complaints.Add(1)
 		}
 	}, funcr.Options{})

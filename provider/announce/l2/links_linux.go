@@ -30,7 +30,7 @@ func enter(namespace netns.NsHandle, f func() error) error {
 	}
 	defer func() {
 		if netns.Set(before) == nil {
-			runtime.UnlockOSThread() // else the thread ends with this goroutine, and nobody else gets it
+			runtime.UnlockOSThread() // else the thread ends with this goroutine, and no other gets it
 		}
 		_ = before.Close() // it was for this
 	}()
@@ -76,7 +76,7 @@ func readInterfaces(namespace netns.NsHandle) (found []v1alpha1.AgentInterface, 
 	return found, indexes, err
 }
 
-// usable says whether an address may be announced on a link. A port of a bridge or bond is none, while an interface in a
+// usable reports whether an address may be announced on a link. A port of a bridge or bond is none, while an interface in a
 // VRF has its own addresses, and the VRF has no network.
 func usable(link netlink.Link, links []netlink.Link) bool {
 	a := link.Attrs()

@@ -16,11 +16,11 @@ const (
 	// what answers at all in a network of machines does so in milliseconds.
 	probes        = 3
 	probeInterval = 100 * time.Millisecond
-	// probeAgain is when an address that somebody else has is asked for again.
+	// probeAgain is when an address that another program has is asked for again.
 	probeAgain = 30 * time.Second
 	// gratuitousInterval is how often an owner sends gratuitous ARP later, in case a switch has forgotten the address.
 	gratuitousInterval = time.Minute
-	// defendInterval is how often an owner contradicts somebody else (RFC 5227, 2.4).
+	// defendInterval is how often an owner contradicts another program (RFC 5227, 2.4).
 	defendInterval = 10 * time.Second
 	// probeNodeAgain is the same for one that the machine of a Node has: a program that this agent replaces.
 	probeNodeAgain = time.Second
@@ -64,7 +64,7 @@ func (l *Announcer) own(now quorum.Instant, claims []announce.Claim) time.Durati
 			o = &ownership{since: now, next: now}
 			l.owned[c.Address] = o
 			l.counts.Takeovers++
-			l.Log.Info("Taking an address", "address", c.Address, "service", c.Services)
+			l.Log.Info("Acquired an address", "address", c.Address, "service", c.Services)
 		}
 		o.claim = c
 		if l.elsewhere && o.segment != nil && o.segment.name != l.interfaceOf(c) {
@@ -77,7 +77,7 @@ func (l *Announcer) own(now quorum.Instant, claims []announce.Claim) time.Durati
 		if !keep[address] {
 			delete(l.owned, address)
 			changed = true
-			l.Log.Info("Leaving an address", "address", address)
+			l.Log.Info("Released an address", "address", address)
 		}
 	}
 	for _, o := range l.owned { // what one did to its interface may have changed when another is due
@@ -90,7 +90,7 @@ func (l *Announcer) own(now quorum.Instant, claims []announce.Claim) time.Durati
 	return next
 }
 
-// advance takes the next step with an address, if it is due, and says whether the report has changed.
+// advance takes the next step with an address, if it is due, and reports whether the report has changed.
 func (l *Announcer) advance(now quorum.Instant, o *ownership) bool {
 	if now < o.next {
 		return false
@@ -98,7 +98,7 @@ func (l *Announcer) advance(now quorum.Instant, o *ownership) bool {
 	before := o.segment
 	if s, err := l.segmentOf(o.claim); err != nil {
 		if o.refused != err.Error() {
-			l.Log.Error(err, "An address is not answered for")
+			l.Log.Error(err, "Cannot answer for an address")
 		}
 		o.segment, o.next, o.refused = nil, now+time.Second, err.Error()
 		return before != nil
@@ -120,7 +120,7 @@ func (l *Announcer) advance(now quorum.Instant, o *ownership) bool {
 	}
 	o.gratuitous++
 	if err := l.sent(now, o.segment, o.segment.sendGratuitousARP(o.claim.Address)); err != nil {
-		l.Log.Error(err, "Nobody was told of an address", "address", o.claim.Address)
+		l.Log.Error(err, "Cannot send gratuitous ARP or NDP for an address", "address", o.claim.Address)
 	}
 	return changed || before != o.segment
 }
@@ -141,7 +141,7 @@ func (l *Announcer) probing(now quorum.Instant, o *ownership) bool {
 	o.asked++
 	o.next = now + probeInterval
 	if err := l.sent(now, o.segment, o.segment.ask(o.claim.Address)); err != nil {
-		l.Log.Error(err, "The network was not asked for an address", "address", o.claim.Address)
+		l.Log.Error(err, "Cannot probe the network for an address", "address", o.claim.Address)
 		o.asked--
 	}
 	return true
@@ -156,7 +156,7 @@ func (l *Announcer) heard(f frame) {
 		// The clock is read after the lock: this is the moment that counts.
 		if o.announced && l.quorum.Owns(now, f.asks) {
 			if err := l.sent(now, f.segment, f.segment.answer(f)); err != nil {
-				l.Log.Error(err, "Somebody who asks got no answer", "address", f.asks)
+				l.Log.Error(err, "Cannot answer an ARP or NDP request", "address", f.asks)
 			}
 		} else if f.from.IsUnspecified() {
 			l.conflict(now, o, f) // two ask for it at the same time, and neither has it
@@ -167,7 +167,7 @@ func (l *Announcer) heard(f frame) {
 	}
 }
 
-// conflict is that somebody else answers for an address that this Node owns.
+// conflict is that another program answers for an address that this Node owns.
 func (l *Announcer) conflict(now quorum.Instant, o *ownership, f frame) {
 	if len(f.mac) != 6 {
 		return
@@ -198,7 +198,7 @@ func (l *Announcer) conflict(now quorum.Instant, o *ownership, f frame) {
 		_ = o.segment.sendGratuitousARP(address) // it goes on answering, too
 	}
 	if !known || before.MAC != seen.MAC {
-		l.Log.Info("Somebody else answers for an address", "address", address, "mac", seen.MAC, "interface", seen.Interface)
+		l.Log.Info("Address conflict: another machine answers", "address", address, "mac", seen.MAC, "interface", seen.Interface)
 		if l.Conflict != nil {
 			l.Conflict(o.claim, seen)
 		}

@@ -33,7 +33,7 @@ type segment struct {
 	ended  sync.WaitGroup
 }
 
-// frame is what a segment has received: somebody asks for an address, or says that it has it.
+// frame is what a segment has received: it is asked for an address, or says that it has it.
 type frame struct {
 	segment *segment
 	mac     net.HardwareAddr // whose, as far as it says so

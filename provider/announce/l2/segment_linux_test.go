@@ -93,7 +93,7 @@ func TestL2_HeartbeatsThatAreNotSent(t *testing.T) {
 	l2 := a.list["a"]
 	l2.mu.Lock()
 	l2.Log = funcr.New(func(_, text string) {
-		if strings.Contains(text, "A Node gets no heartbeats") && strings.Contains(text, "send heartbeat to b") {
+		if strings.Contains(text, "Cannot send heartbeats to a Node") && strings.Contains(text, "send heartbeat to b") {
 			logged.Add(1)
 		}
 	}, funcr.Options{})

@@ -25,7 +25,7 @@ func (l *Announcer) followInterfaces(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		l.Log.Error(err, "Events of the kernel were lost; watching again")
+		l.Log.Error(err, "Lost events of the kernel; watching again")
 		select {
 		case <-ctx.Done():
 		case <-time.After(watchAgain):
@@ -148,7 +148,7 @@ func (l *Announcer) Answerable(address netip.Addr) error {
 			}
 		}
 	}
-	return fmt.Errorf("answer for %s: nobody claims it", address)
+	return fmt.Errorf("answer for %s: it is not claimed", address)
 }
 
 // Report is what [announce.Announcer] says.
@@ -183,7 +183,7 @@ func (l *Announcer) Counts() Counts {
 	return c
 }
 
-// Owns says whether this Node owns the address now.
+// Owns reports whether this Node owns the address now.
 func (l *Announcer) Owns(address netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

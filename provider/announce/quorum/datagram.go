@@ -133,12 +133,12 @@ func Decode(key, data []byte) (*Datagram, error) {
 	}
 	version := data[len(magic)]
 	if !bytes.HasPrefix(data, []byte(magic)) || version < versionBefore || version > versionNow {
-		return nil, errors.New("read datagram: its version is not known")
+		return nil, errors.New("read datagram: unknown version")
 	}
 	r := reader{rest: data[len(magic)+1 : body]}
 	d := r.datagram(version)
 	if r.short || len(r.rest) > 0 {
-		return nil, errors.New("read datagram: it ends too early or too late")
+		return nil, errors.New("read datagram: wrong length")
 	}
 	return d, nil
 }

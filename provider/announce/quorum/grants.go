@@ -27,7 +27,7 @@ func (q *Member) settle(now Instant, address netip.Addr) {
 	}
 }
 
-// free says whether a grant has ended, so that another member may get one. A member that has restarted gets its own back.
+// free reports whether a grant has ended, so that another member may get one. A member that has restarted gets its own back.
 func (q *Member) free(now Instant, address netip.Addr, g *grant) bool {
 	if g.owner == q.self {
 		return q.requests[address] == nil

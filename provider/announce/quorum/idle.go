@@ -21,7 +21,7 @@ type idleState struct {
 	woke    Instant // when the first one was, after the member was idle
 }
 
-// isIdle says whether heartbeats are of no use: no address was claimed for a while, no member that is alive requests one,
+// isIdle reports whether heartbeats are of no use: no address was claimed for a while, no member that is alive requests one,
 // and none is bound by more than one list of members. An idle member only answers members that are not idle.
 func (q *Member) isIdle(now Instant) bool {
 	if now < q.idle.claimed+q.LingerFor || len(q.requests) > 0 || len(q.memberships.list) > 1 {
@@ -61,7 +61,7 @@ func (q *Member) UntilHeartbeat(now Instant) time.Duration {
 	return max(next, time.Millisecond)
 }
 
-// isWaking says whether this member was idle until just now, and has not received heartbeats of all others yet.
+// isWaking reports whether this member was idle until just now, and has not received heartbeats of all others yet.
 func (q *Member) isWaking(now Instant) bool {
 	newest := q.memberships.known[q.memberships.newest()]
 	return now < q.idle.woke+wakeFor && slices.ContainsFunc(newest, func(name string) bool { return !q.Alive(now, name) })

@@ -11,7 +11,7 @@ type liveness struct {
 	incarnation, lists        uint64
 }
 
-// Changed says whether a look at all addresses, which is Reconcile and Tick, may find something else than the last one did.
+// Changed reports whether a look at all addresses, which is Reconcile and Tick, may find something else than the last one did.
 // Hundreds of them ten times a second would cost more than all else that an agent does. It is to be asked at least as
 // often as heartbeats are sent, and remembers what it has answered.
 func (q *Member) Changed(now Instant) bool {
@@ -28,7 +28,7 @@ func (q *Member) Changed(now Instant) bool {
 	return changed
 }
 
-// granting says whether grants of the peer count: it has heard this member lately.
+// granting reports whether grants of the peer count: it has heard this member lately.
 func (p *peer) granting(now Instant) bool { return p.acknowledged > 0 && now < p.acknowledged+ownFor }
 
 // lists tells the lists of members that bind the peer, now and for what it has acknowledged.

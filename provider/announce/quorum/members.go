@@ -15,7 +15,7 @@ type ListID uint64
 // all. Until every member of the newest has it, majorities of the older ones are needed, too; and a grant brings along
 // the lists that bind its grantor. So two majorities always have a member in common.
 type memberships struct {
-	// list has the newest at its end. Since then it is there, and nobody else is gone.
+	// list has the newest at its end. Since then it is there, and no other is gone.
 	list  []ListID
 	since Instant
 	// known are the names in those lists and in those of others. The first one decides in case of a draw.
@@ -64,7 +64,7 @@ func (q *Member) Begin(now Instant, lists [][]string) {
 	}
 }
 
-// Newest says whether these names are the newest list.
+// Newest reports whether these names are the newest list.
 func (q *Member) Newest(names []string) bool { return IDOf(names) == q.memberships.newest() }
 
 // Lists are those that bind this member, the newest at the end.
@@ -80,7 +80,7 @@ func (q *Member) Lists() [][]string {
 func (q *Member) ListIDs() []ListID { return q.memberships.list }
 
 // bind takes over the lists that bind a member of the newest, unless a majority of each is in the newest: without them
-// this member could own an address as soon as that member, its grants and its lists are silent.
+// this member could own an address as soon as that member, its grants and its lists do not report.
 func (q *Member) bind(p *peer) {
 	m := &q.memberships
 	if p == nil || slices.Equal(p.list, m.list) || !slices.Contains(m.known[m.newest()], p.name) {
@@ -104,7 +104,7 @@ func (q *Member) adopt(now Instant, names []string) {
 }
 
 // forget drops what is known of those that are no members, and were not heard for [forgetAfter]. To one that comes back
-// this member is another one than before, so that both begin anew: it may go on where it was.
+// this member is another one than before, so that both begin again: it may go on where it was.
 func (q *Member) forget(now Instant) {
 	keep := map[string]bool{}
 	for _, name := range q.memberships.everybody() {
@@ -143,7 +143,7 @@ func (m *memberships) newest() ListID {
 	return m.list[len(m.list)-1]
 }
 
-// majority says whether the grantors are one in each of the lists.
+// majority reports whether the grantors are one in each of the lists.
 func (m *memberships) majority(lists [][]ListID, grantors map[string]bool) bool {
 	if len(m.list) == 0 {
 		return false
@@ -175,7 +175,7 @@ func majority(names []string, in func(string) bool) bool {
 	return 2*count > len(names) || 2*count == len(names) && len(names) > 0 && in(names[0])
 }
 
-// covered says whether a majority of the list is in the newest, without those whose Nodes are gone. A list that is not
+// covered reports whether a majority of the list is in the newest, without those whose Nodes are gone. A list that is not
 // known is not covered.
 func (m *memberships) covered(id ListID) bool {
 	names, known := m.known[id]

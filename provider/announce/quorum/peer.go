@@ -138,7 +138,7 @@ func (q *Member) datagrams(now Instant, p *peer) []*Datagram {
 	return append(burst, q.extras(now, p, first)...)
 }
 
-// session says whether there is one; else what is in out is of a former one.
+// session reports whether there is one; else what is in out is of a former one.
 func (q *Member) session(p *peer) bool { return p.incarnation == p.greeting.Incarnation }
 
 // heartbeat is a datagram without operations.
@@ -154,7 +154,7 @@ func (q *Member) heartbeat(now Instant, p *peer) *Datagram {
 	return d
 }
 
-// Hurried says whether something is to be sent before the next heartbeat.
+// Hurried reports whether something is to be sent before the next heartbeat.
 func (q *Member) Hurried() bool {
 	for _, p := range q.peers {
 		if p.urgent {

@@ -20,7 +20,7 @@ const (
 	aliveFor = 700 * time.Millisecond
 	// ownFor is how long an owner may rely on a grant after it sent the heartbeat which the grantor acknowledged.
 	ownFor = 700 * time.Millisecond
-	// grantFor is how long a grantor gives the address to nobody else after it last heard the owner. It began to wait
+	// grantFor is how long a grantor gives the address to no other after it last heard the owner. It began to wait
 	// after the owner sent, so that the difference to ownFor is for clocks that run differently, and for nothing else.
 	grantFor = 1100 * time.Millisecond
 	// retryAfter is how long a Node waits for a majority before it makes room for another that waits, too.
@@ -134,7 +134,7 @@ func (q *Member) Drop(now Instant, address netip.Addr) {
 	q.settle(now, address)
 }
 
-// Owns says whether this member owns the address now.
+// Owns reports whether this member owns the address now.
 func (q *Member) Owns(now Instant, address netip.Addr) bool {
 	r := q.requests[address]
 	if r == nil {
@@ -167,7 +167,7 @@ func (q *Member) Owner(now Instant, address netip.Addr) string {
 	return ""
 }
 
-// Waiting says whether another member that is alive waits for the address.
+// Waiting reports whether another member that is alive waits for the address.
 func (q *Member) Waiting(now Instant, address netip.Addr) bool {
 	for name, p := range q.peers {
 		if _, waits := p.requests[address]; waits && q.Alive(now, name) {
@@ -177,13 +177,13 @@ func (q *Member) Waiting(now Instant, address netip.Addr) bool {
 	return false
 }
 
-// Alive says whether a member was heard lately, and has heard this one.
+// Alive reports whether a member was heard lately, and has heard this one.
 func (q *Member) Alive(now Instant, name string) bool {
 	p := q.peers[name]
 	return name == q.self || p != nil && p.incarnation != 0 && now < p.heard+aliveFor
 }
 
-// Draining says whether a member gives away what it owns.
+// Draining reports whether a member gives away what it owns.
 func (q *Member) Draining(name string) bool {
 	if name == q.self {
 		return q.draining

@@ -68,7 +68,7 @@ func Bound(self string, reports map[string][]v1alpha1.VoterList) [][]string {
 	return bound
 }
 
-// genuine says whether the names are those of the list's ID, and each is there once.
+// genuine reports whether the names are those of the list's ID, and each is there once.
 func genuine(l v1alpha1.VoterList) bool {
 	if len(l.Nodes) == 0 || len(l.Nodes) > v1alpha1.MaxVoters || IDOf(l.Nodes).String() != l.ID {
 		return false

@@ -140,7 +140,7 @@ func (a *allocation) rank(c *Claim) int {
 	return 1
 }
 
-// keeps says whether the Service still wants the claim, and gets on with the owners before it.
+// keeps reports whether the Service still wants the claim, and gets on with the owners before it.
 func (a *allocation) keeps(as *Assignment, c *Claim) bool {
 	_, already := as.By[c.Address.Is6()]
 	if as.NodeIP || already || !slices.Contains(Families(as.Service), c.Address.Is6()) {

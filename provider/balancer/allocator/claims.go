@@ -67,7 +67,7 @@ func parseTime(text string) time.Time {
 // Live says that somebody has the address.
 func (c *Claim) Live() bool { return c.Released.IsZero() && len(c.Owners) > 0 }
 
-// Has says whether the Service is among the owners.
+// Has reports whether the Service is among the owners.
 func (c *Claim) Has(owner types.NamespacedName) bool { return slices.Contains(c.Owners, owner) }
 
 // copied may be changed.

@@ -12,7 +12,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// Host is a Node with as much of what is said about it as may count against somebody else. A kubelet may write any address
+// Host is a Node with as much of what is said about it as may count against another program. A kubelet may write any address
 // and, once, any range of pods into its Node.
 type Host struct {
 	*corev1.Node
@@ -33,7 +33,7 @@ type HostAddress struct {
 // Proven says that no other kubelet can have made the host's addresses up: they are listed, or a control plane's.
 func (h *Host) Proven() bool { return h.Listed || isControlPlane(h.Node) }
 
-// HostsOf returns the Nodes in the order in which they are believed. Listed returns what the inventory has of a Node; nil:
+// HostsOf returns the Nodes in the order in which they are trusted. Listed returns what the inventory has of a Node; nil:
 // there is no inventory.
 func HostsOf(nodes []*corev1.Node, listed func(*corev1.Node) []corev1.NodeAddress) []*Host {
 	var hosts []*Host
@@ -55,7 +55,7 @@ func HostsOf(nodes []*corev1.Node, listed func(*corev1.Node) []corev1.NodeAddres
 	return hosts
 }
 
-// RankOf is the order in which Nodes are believed, by name.
+// RankOf is the order in which Nodes are trusted, by name.
 func RankOf(hosts []*Host) map[string]int {
 	rank := map[string]int{}
 	for i, h := range hosts {
@@ -82,7 +82,7 @@ func unicast(text string) (netip.Addr, bool) {
 }
 
 // setPods fills in the ranges of pods. The kube-controller-manager gives all Nodes ranges of one size; where the Node that
-// is believed first has none, nobody gives any, and a Node that has one has it from its kubelet.
+// is trusted first has none, nobody gives any, and a Node that has one has it from its kubelet.
 func setPods(hosts []*Host) {
 	sizes := map[bool]int{} // by whether it is IPv6
 	var before []HostAddress

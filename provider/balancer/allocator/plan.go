@@ -69,7 +69,7 @@ func (as *Assignment) Addresses() []netip.Addr {
 	return list
 }
 
-// knowsAddress says whether the Service has an address that it was told of. A claim alone is that of a pass which was
+// knowsAddress reports whether the Service has an address that it was told of. A claim alone is that of a pass which was
 // cut short.
 func (as *Assignment) knowsAddress() bool {
 	told := slices.Concat(Earlier(as.Service, false), Earlier(as.Service, true))

@@ -174,12 +174,12 @@ func (p *Pool) Except() string {
 	return strings.Join(texts, "; ")
 }
 
-// gives says whether new addresses come from the pool.
+// gives reports whether new addresses come from the pool.
 func (p *Pool) gives() bool {
 	return p.Problem == nil && !p.Spec.Disabled && p.DeletionTimestamp == nil
 }
 
-// serves says whether the Service may have an address of the pool.
+// serves reports whether the Service may have an address of the pool.
 func (p *Pool) serves(service *corev1.Service, namespaces map[string]labels.Set) bool {
 	s := p.Spec.Serve
 	limited := len(s.Namespaces) > 0 || p.namespaces != nil
@@ -188,7 +188,7 @@ func (p *Pool) serves(service *corev1.Service, namespaces map[string]labels.Set)
 	return (!limited || named || selected) && (p.services == nil || p.services.Matches(labels.Set(service.Labels)))
 }
 
-// has says whether there is any address of the family.
+// has reports whether there is any address of the family.
 func (p *Pool) has(ipv6 bool) bool {
 	return slices.ContainsFunc(p.Set.Ranges(), func(r netipx.IPRange) bool { return r.From().Is6() == ipv6 })
 }

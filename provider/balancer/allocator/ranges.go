@@ -70,7 +70,7 @@ func Size(r netipx.IPRange) *big.Int {
 func number(address netip.Addr) *big.Int { return new(big.Int).SetBytes(address.AsSlice()) }
 
 // firstFree walks once around the addresses of a family and returns the first for which free is true. Where it begins
-// is for the name to say, so that a Service which is made again gets the same address while nobody else has it.
+// is for the name to say, so that a Service which is made again gets the same address while no other has it.
 func firstFree(ranges []netipx.IPRange, ipv6 bool, name string, free func(netip.Addr) bool) (netip.Addr, bool) {
 	var family []netipx.IPRange
 	total := new(big.Int)

@@ -120,7 +120,7 @@ func FamilyName(ipv6 bool) corev1.IPFamily {
 	return corev1.IPv4Protocol
 }
 
-// Served says whether the Service is ours: of type LoadBalancer, of our class or none, and not being deleted.
+// Served reports whether the Service is ours: of type LoadBalancer, of our class or none, and not being deleted.
 func Served(service *corev1.Service) bool {
 	return service.Spec.Type == corev1.ServiceTypeLoadBalancer && service.DeletionTimestamp == nil &&
 		(service.Spec.LoadBalancerClass == nil || *service.Spec.LoadBalancerClass == v1alpha1.LoadBalancerClass)
@@ -159,7 +159,7 @@ func MayShare(a, b *corev1.Service) error {
 	case a.Namespace != b.Namespace:
 		return fmt.Errorf("Service/%s is in another namespace", NameOf(b)) //nolint:staticcheck // a kind is a name
 	case ra.shareKey == "" || ra.shareKey != rb.shareKey:
-		return fmt.Errorf("Service/%s has not the same share key", NameOf(b)) //nolint:staticcheck // a kind is a name
+		return fmt.Errorf("Service/%s has another share key", NameOf(b)) //nolint:staticcheck // a kind is a name
 	}
 	for _, p := range a.Spec.Ports {
 		for _, q := range b.Spec.Ports {

@@ -18,9 +18,9 @@ type router struct {
 	agents []string
 }
 
-// Against says whether the address is the router's rather than that of the Node. One agent's report does not count against a
-// Node that is believed before the agent's: it could take each Node out of level NodeIP. Rank is the order in which Nodes are
-// believed.
+// Against reports whether the address is the router's rather than that of the Node. One agent's report does not count against a
+// Node that is trusted before the agent's: it could take each Node out of level NodeIP. Rank is the order in which Nodes are
+// trusted.
 func (r router) Against(node string, rank map[string]int) bool {
 	others := 0
 	for _, agent := range r.agents {

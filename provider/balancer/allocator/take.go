@@ -164,7 +164,7 @@ func (a *allocation) poolsFor(as *Assignment, ipv6 bool) ([]*Pool, *finding.Find
 	}
 	switch {
 	case as.Request.Pool != "" && !named:
-		return nil, finding.PoolNotFound.Errorf("there is no AddressPool/%s", as.Request.Pool)
+		return nil, finding.PoolNotFound.Errorf("AddressPool/%s does not exist", as.Request.Pool)
 	case len(pools) > 0:
 		return pools, nil
 	case serve:
@@ -190,9 +190,9 @@ func (a *allocation) take(as *Assignment, address netip.Addr) *finding.Finding {
 	case p.Problem != nil:
 		return finding.PoolNotReady.Errorf("AddressPool/%s, which has %s, gives nothing: %w", p.Name, address, p.Problem)
 	case !p.serves(as.Service, a.Namespaces):
-		return finding.NoPoolServes.Errorf("AddressPool/%s, which has %s, does not serve the Service", p.Name, address)
+		return finding.NoPoolServes.Errorf("AddressPool/%s contains %s but does not serve the Service", p.Name, address)
 	case a.Claims[address] == nil && !p.gives():
-		return finding.NoPoolServes.Errorf("AddressPool/%s, which has %s, is disabled", p.Name, address)
+		return finding.NoPoolServes.Errorf("AddressPool/%s contains %s but is disabled", p.Name, address)
 	}
 	if a.Claims[address] == nil && !p.Free.Contains(address) {
 		return finding.AddressInUse.Errorf("%s", p.owner(address))
@@ -207,12 +207,12 @@ func (a *allocation) join(as *Assignment, address netip.Addr) *finding.Finding {
 	case a.Plane.Has(address):
 		return finding.AddressInUse.Errorf("%s is the control plane's address", address)
 	case a.Conflicts[address]:
-		return finding.AddressInUse.Errorf("%s is claimed by an IPAddress that is not ours", address)
+		return finding.AddressInUse.Errorf("%s is claimed by an IPAddress of another owner", address)
 	case c == nil:
 		a.claim(as, address, p)
 		return nil
 	case !c.Live() && !c.Has(name):
-		return finding.AddressInUse.Errorf("%s is kept for Service/%s until %s", address, c.Parent,
+		return finding.AddressInUse.Errorf("%s is reserved for Service/%s until %s", address, c.Parent,
 			formatTime(c.Released.Add(p.reuseAfter())))
 	case !c.Live():
 		c.Owners, c.Released = []types.NamespacedName{name}, time.Time{}

@@ -88,7 +88,7 @@ func (m *Machines) eligible(may func(*corev1.Node) bool) (nodes []*corev1.Node, 
 		}
 	}
 	if len(nodes) == 0 && len(excluded) > 0 {
-		return excluded, "; all Nodes have label " + v1alpha1.ExcludeLabel + ", which is ignored therefore"
+		return excluded, "; all Nodes have label " + v1alpha1.ExcludeLabel + ", so the label is ignored"
 	}
 	return nodes, ""
 }
@@ -97,7 +97,7 @@ func isLocal(service *corev1.Service) bool {
 	return service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 }
 
-// serves says whether packets that reach the Node reach an endpoint of the Service.
+// serves reports whether packets that reach the Node reach an endpoint of the Service.
 func (m *Machines) serves(service *corev1.Service, node *corev1.Node) bool {
 	return !isLocal(service) || m.local[allocator.NameOf(service)][node.Name]
 }
@@ -115,12 +115,12 @@ func (m *Machines) noneEligible(service *corev1.Service, ipv6 bool, eligible int
 		return finding.NoReadyEndpoint.Errorf("no ready endpoint; externalTrafficPolicy is Local")
 	case isLocal(service):
 		return finding.NoEligibleNode.Errorf("none of %d Nodes is ready and has an endpoint, which externalTrafficPolicy "+
-			"Local asks for", len(m.nodes))
+			"Local requires", len(m.nodes))
 	}
 	return finding.NoEligibleNode.Errorf("none of %d Nodes is ready", len(m.nodes))
 }
 
-// Carries says whether a Node takes traffic from outside: it is ready, initialized, and not about to go.
+// Carries reports whether a Node takes traffic from outside: it is ready, initialized, and not about to go.
 func Carries(node *corev1.Node) bool {
 	if node.DeletionTimestamp != nil {
 		return false
@@ -171,7 +171,7 @@ func localNodes(slices []*discoveryv1.EndpointSlice) map[types.NamespacedName]ma
 	return local
 }
 
-// have says whether the address is a Node's.
+// have reports whether the address is a Node's.
 func (m *Machines) have(address netip.Addr) bool { return m.Addresses[address] }
 
 // describe is for the condition of a Service at level NodeIP.

@@ -25,7 +25,7 @@ type evidence struct {
 	reports  map[string][]netip.Prefix
 	// own are the addresses that each Node's agent reports.
 	own map[string][]netip.Addr
-	// rank is the order in which Nodes are believed.
+	// rank is the order in which Nodes are trusted.
 	rank map[string]int
 	// owners are Nodes by address, and pods the ranges of the Nodes so far, with the lengths of their prefixes.
 	owners  map[netip.Addr]*allocator.Host
@@ -52,7 +52,7 @@ func (m *Machines) Plausible(
 	for _, object := range cidrs {
 		e.services = append(e.services, allocator.Prefixes(object.Spec.CIDRs)...)
 	}
-	for _, h := range hosts { // what is listed is nobody else's, however old
+	for _, h := range hosts { // what is listed belongs to no other, however old
 		for _, a := range h.Addresses {
 			if h.Listed {
 				e.owners[a.Addr] = h
@@ -91,7 +91,7 @@ func (e *evidence) evaluate(h *allocator.Host) *corev1.Node {
 	return &evaluated
 }
 
-// near says whether the address is in a network where Nodes are: one of the configuration, or one that the agent of
+// near reports whether the address is in a network where Nodes are: one of the configuration, or one that the agent of
 // another Node reports. Then the Node's own agent has to report the address, too: a kubelet's certificate alone cannot make it
 // that of another machine. Where no other agent reports any network, and its own no address, there is nothing to compare with.
 func (e *evidence) near(name string, address netip.Addr) bool {
@@ -116,7 +116,7 @@ func (e *evidence) near(name string, address netip.Addr) bool {
 	return !others
 }
 
-// free says whether the address is not that of something else.
+// free reports whether the address is not that of something else.
 func (e *evidence) free(h *allocator.Host, address netip.Addr) bool {
 	if owner := e.owners[address]; owner != nil && owner != h || e.claimed[address] ||
 		!e.plane.IsOf(h.Node, address, e.alone) || e.routers[address].Against(h.Name, e.rank) && !h.Proven() {
@@ -125,7 +125,7 @@ func (e *evidence) free(h *allocator.Host, address netip.Addr) bool {
 	return !slices.ContainsFunc(e.services, func(p netip.Prefix) bool { return p.Contains(address) })
 }
 
-// ofPods says whether the address is among the pods of a Node so far.
+// ofPods reports whether the address is among the pods of a Node so far.
 func (e *evidence) ofPods(address netip.Addr) bool {
 	for length := range e.lengths {
 		if p, err := address.Prefix(length); err == nil && e.pods[p] {

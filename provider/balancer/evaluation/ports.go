@@ -48,7 +48,7 @@ func (m *Machines) Ports(list []*allocator.Assignment) map[types.NamespacedName]
 }
 
 // holders are the Services which have a port already, by what was published of them: their specs are their owners' to
-// change, and a port that somebody asks for is not one that he has.
+// change, and a port that it is asked for is not one that he has.
 func (m *Machines) holders(list []*allocator.Assignment) map[port]types.NamespacedName {
 	owners := map[port]types.NamespacedName{}
 	for _, as := range list {
@@ -62,7 +62,7 @@ func (m *Machines) holders(list []*allocator.Assignment) map[port]types.Namespac
 	return owners
 }
 
-// holds says whether the Service was published with the port of the Nodes. What a former release has published names no
+// holds reports whether the Service was published with the port of the Nodes. What a former release has published names no
 // port, as the addresses of pools do, which are none of the Nodes'.
 func (m *Machines) holds(service *corev1.Service, at port) bool {
 	return slices.ContainsFunc(service.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool {
@@ -101,7 +101,7 @@ func (m *Machines) portProblem(service *corev1.Service, owners map[port]types.Na
 		if !is {
 			return nil
 		}
-		last = finding.PortReserved.Errorf("something on Node/%s listens on port %d/%s", node.Name, at.number, at.protocol)
+		last = finding.PortReserved.Errorf("a program on Node/%s listens on port %d/%s", node.Name, at.number, at.protocol)
 	}
 	return last
 }
@@ -140,7 +140,7 @@ func (m *Machines) hears(node string, more map[port]bool) {
 	m.listening[node] = all
 }
 
-// publishedOn says whether the Service was published with the port at an address of the Node.
+// publishedOn reports whether the Service was published with the port at an address of the Node.
 func (m *Machines) publishedOn(service *corev1.Service, at port, node *corev1.Node) bool {
 	return slices.ContainsFunc(service.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool {
 		of := slices.ContainsFunc(node.Status.Addresses, func(a corev1.NodeAddress) bool { return a.Address == i.IP })

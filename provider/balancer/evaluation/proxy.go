@@ -51,7 +51,7 @@ func (p Proxy) onNodes(nodes int, published bool) *finding.Finding {
 		return finding.ProxyBinds.Errorf("kube-proxy is in mode ipvs, and would bind the addresses of %d Nodes on each",
 			nodes)
 	case p.Unknown && !published:
-		return finding.ProxyBinds.Errorf("cannot read ConfigMap/%s/%s: whether kube-proxy is in mode ipvs, and would bind "+
+		return finding.ProxyBinds.Errorf("cannot read ConfigMap/%s/%s: kube-proxy may be in mode ipvs, and would then bind "+
 			"the Nodes' addresses on each of them", v1alpha1.Namespace, ProxyName)
 	}
 	return nil

@@ -26,8 +26,8 @@ type Reports struct {
 	silent    []string              // Nodes of all others
 }
 
-// ReadReports leaves out what agents have said that are silent since, and notes when each has reported. Where one agent
-// announces an address and another one reports that a stranger answers for it, that of the Node with the lower rank is believed:
+// ReadReports leaves out what agents have said that do not report since, and notes when each has reported. Where one agent
+// announces an address and another one reports that a stranger answers for it, that of the Node with the lower rank is trusted:
 // else one agent could have an address published that is a stranger's.
 func ReadReports(agents []*v1alpha1.NodeAgent, alive objects.Liveness, now time.Time, rank map[string]int) Reports {
 	r := Reports{Announced: map[netip.Addr]bool{}, conflicts: map[netip.Addr]string{}}
@@ -80,10 +80,10 @@ func ReadReports(agents []*v1alpha1.NodeAgent, alive objects.Liveness, now time.
 func (r *Reports) muted(level v1alpha1.Level) string {
 	what := "node agents"
 	if level.Elected() {
-		what = "votes"
+		what = "voters"
 	}
 	named := r.silent[:min(len(r.silent), allocator.NamedErrors)]
-	text := fmt.Sprintf("%d of %d %s are silent: %s", len(r.silent), len(r.silent)+len(r.Agents), what, strings.Join(named, ", "))
+	text := fmt.Sprintf("%d of %d %s do not report: %s", len(r.silent), len(r.silent)+len(r.Agents), what, strings.Join(named, ", "))
 	if len(named) < len(r.silent) {
 		text += ", ..."
 	}

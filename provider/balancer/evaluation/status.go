@@ -55,7 +55,7 @@ type Inputs struct {
 	Reports  Reports
 	// Missing says since when nobody announces an address of the Service; it is kept from pass to pass.
 	Missing map[types.NamespacedName]time.Time
-	// elsewhere says that somebody else serves this cluster, and nobody has made a pool.
+	// elsewhere says that another program serves this cluster, and nobody has made a pool.
 	elsewhere bool
 }
 
@@ -96,7 +96,7 @@ func (e *Inputs) status(as *allocator.Assignment) *Status {
 		delete(st.After.Annotations, v1alpha1.ReassignAnnotation)
 	}
 	if as.Moot {
-		st.Note = "annotation " + v1alpha1.ReassignAnnotation + " is removed: there was no address to give another one for"
+		st.Note = "annotation " + v1alpha1.ReassignAnnotation + " was removed: the Service has no address to replace"
 	}
 	if as.NodeIP {
 		e.nodeIP(as, st)
@@ -144,7 +144,7 @@ func (e *Inputs) claimed(as *allocator.Assignment, st *Status) {
 	}
 	if out := e.outOfPool(as); out != "" {
 		st.says(metav1.ConditionTrue, allocator.OutOfPoolReason, out+" any more; annotation "+v1alpha1.ReassignAnnotation+
-			": \"true\" gives the Service another one", e.Now)
+			": \"true\" assigns another one", e.Now)
 		return
 	}
 	st.says(metav1.ConditionTrue, allocator.AnnouncedReason, Join(addresses)+" at level "+string(e.Plan.Claims[addresses[0]].Level), e.Now)
@@ -191,13 +191,13 @@ func (e *Inputs) silence(as *allocator.Assignment, published bool) *finding.Find
 		}
 		switch silent := len(e.Reports.silent); {
 		case silent > 0 && len(e.Reports.Agents) == 0:
-			return finding.AgentSilent.Errorf("nobody announces %s: no node agent has reported for %s", address, objects.LiveTime)
+			return finding.AgentSilent.Errorf("no agent announces %s: no node agent has reported for %s", address, objects.LiveTime)
 		case silent >= len(e.Reports.Agents):
-			return finding.AgentSilent.Errorf("nobody announces %s: %s", address, e.Reports.muted(e.Plan.Claims[address].Level))
+			return finding.AgentSilent.Errorf("no agent announces %s: %s", address, e.Reports.muted(e.Plan.Claims[address].Level))
 		case silent > 0:
-			return finding.NotAnnounced.Errorf("nobody announces %s; %s", address, e.Reports.muted(e.Plan.Claims[address].Level))
+			return finding.NotAnnounced.Errorf("no agent announces %s; %s", address, e.Reports.muted(e.Plan.Claims[address].Level))
 		}
-		return finding.NotAnnounced.Errorf("nobody announces %s; %d node agents report", address, len(e.Reports.Agents))
+		return finding.NotAnnounced.Errorf("no agent announces %s; %d node agents report", address, len(e.Reports.Agents))
 	}
 	delete(e.Missing, name)
 	return nil
@@ -216,7 +216,7 @@ func (st *Status) says(status metav1.ConditionStatus, reason, message string, no
 	})
 }
 
-// foreign says whether somebody else has served the Service: it has addresses that are in no pool and of no Node, and
+// foreign reports whether another program has served the Service: it has addresses that are in no pool and of no Node, and
 // we have said nothing about it.
 func (e *Inputs) foreign(as *allocator.Assignment) bool {
 	return as.Service.Spec.LoadBalancerClass == nil && allocator.Condition(as.Service) == nil &&

@@ -1,6 +1,6 @@
 // Command clock gives processes another time of day than their kernel's, which all machines of a lab share. A time
 // namespace has no such clock. Whom a process asks is the kernel's page in its memory (vdso(7)), which is its own as
-// soon as somebody writes there: the answer gets so many seconds more. Threads see it at once, children that are other
+// soon as a program writes there: the answer gets so many seconds more. Threads see it at once, children that are other
 // programs do not. Timers and what the kernel itself writes, times of files for instance, keep the kernel's clock.
 //
 //	clock SECONDS PID...                  processes that run; 0 gives them the kernel's time back

@@ -2,11 +2,11 @@
 // ten times a second, and listens to what owners say unasked. It runs until it is interrupted.
 //
 //	prober ADDRESS:PORT [INTERFACE]     without an interface: no ARP, as for an address that is routed to
-//	prober https://ADDRESS:PORT/PATH    a connection counts once the page is there, whoever signed the certificate:
+//	prober https://ADDRESS:PORT/PATH    a connection counts once the page is there, whatever CA signed the certificate:
 //	                                    a proxy accepts connections without any server, the kernel for one that hangs
 //
 // Reads nothing. Writes a line of JSON to its output for each connection, whether it came about or not, and for each
-// ARP packet in which somebody claims the address. Their order is that in which they are known, not that of their times.
+// ARP packet that claims the address. Their order is that in which they are known, not that of their times.
 package main
 
 import (

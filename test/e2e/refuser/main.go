@@ -1,7 +1,7 @@
 // Command refuser stands between a machine and its API server and refuses every request with one status, as an API
 // server that is overloaded or going down does: refuser ADDRESS CERTIFICATE KEY STATUS.
 //
-// Reads: the certificate and key that it is given, which have to be ones that clients believe. Writes nothing.
+// Reads: the certificate and key that it is given, which have to be ones that clients trust. Writes nothing.
 package main
 
 import (

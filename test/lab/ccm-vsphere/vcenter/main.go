@@ -2,7 +2,7 @@
 //
 // Start at [run]. The file is that of test/e2e/fakecloud; a machine that becomes terminated in it is destroyed.
 //
-// Reads: the file of --state, every second. Writes: nothing. It makes a certificate for itself, and lets in whoever
+// Reads: the file of --state, every second. Writes: nothing. It makes a certificate for itself, and accepts every client that
 // knows the key of the file as the password of the user "lab".
 package main
 
