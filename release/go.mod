@@ -6,6 +6,7 @@ require (
 	github.com/ProtonMail/go-crypto v1.5.2
 	github.com/blakesmith/ar v0.0.0-20190502131153-809d4375e1fb
 	github.com/cpuguy83/go-md2man/v2 v2.0.7
+	github.com/google/go-cmp v0.7.0
 	github.com/google/go-containerregistry v0.21.3
 	github.com/goreleaser/nfpm/v2 v2.48.0
 	github.com/sassoftware/go-rpmutils v0.4.0

@@ -156,4 +156,6 @@ func (r *release) writeRepomd(file string) error {
 }
 
 // isProgram says whether dnf needs the path in the first list: files that others may depend on.
-func isProgram(path string) bool { return strings.HasPrefix(path, "/usr/bin/") || strings.HasPrefix(path, "/etc/") }
+func isProgram(path string) bool {
+	return strings.HasPrefix(path, "/usr/bin/") || strings.HasPrefix(path, "/etc/")
+}

@@ -19,6 +19,7 @@ const (
 	sumsName      = "SHA256SUMS"
 	signatureName = sumsName + ".sig"
 	bundleName    = sumsName + ".sigstore.json"
+	keylessName   = sumsName + ".keyless.sigstore.json" // by cosign, in the workflow
 	publicKeyName = "cosign.pub"
 	bundleType    = "application/vnd.dev.sigstore.bundle.v0.3+json"
 	inTotoType    = "application/vnd.in-toto+json"

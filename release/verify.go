@@ -45,7 +45,7 @@ func verify(dir, keyFile string) (int, error) {
 		return 0, err
 	}
 	for _, name := range names {
-		if listed[name] == "" && !slices.Contains([]string{sumsName, signatureName, bundleName}, name) {
+		if listed[name] == "" && !slices.Contains([]string{sumsName, signatureName, bundleName, keylessName}, name) {
 			found = append(found, fmt.Errorf("%s: not in %s", name, sumsName))
 		}
 	}
@@ -97,7 +97,9 @@ func verifyProvenance(dir string, listed map[string]string) error {
 	return nil
 }
 
-func attestationName(statement string) string { return strings.TrimSuffix(statement, ".json") + ".sigstore.json" }
+func attestationName(statement string) string {
+	return strings.TrimSuffix(statement, ".json") + ".sigstore.json"
+}
 
 // verifySignatures checks all three: of the list, alone and in its bundle, and of the provenance in its envelope.
 func verifySignatures(dir, keyFile string, sums []byte) error {

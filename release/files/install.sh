@@ -61,9 +61,10 @@ verify_signature() {
 	fi
 	has openssl || fail 'verify SHA256SUMS: openssl is not installed'
 	download "$base/SHA256SUMS.sig" SHA256SUMS.sig
-	openssl base64 -d -A -in SHA256SUMS.sig -out SHA256SUMS.der
-	openssl dgst -sha256 -verify "$key" -signature SHA256SUMS.der SHA256SUMS >/dev/null 2>&1 ||
+	if ! { openssl base64 -d -A -in SHA256SUMS.sig -out SHA256SUMS.der &&
+		openssl dgst -sha256 -verify "$key" -signature SHA256SUMS.der SHA256SUMS; } >/dev/null 2>&1; then
 		fail "SHA256SUMS is not signed by $key; nothing was installed"
+	fi
 }
 
 verify_checksum() {
