@@ -2,7 +2,15 @@
 SHELL       := /bin/bash
 .SHELLFLAGS := -o pipefail -ec
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-K8S     ?= 1.36
+# The minor versions of Kubernetes: api/minors/window.txt has them, and nothing else here does.
+comma   := ,
+space   := $() $()
+KNOWN   := $(shell grep -v '^\#' api/minors/window.txt)
+NEWEST  := $(lastword $(KNOWN))
+# The last three, newest first: clusters are made of them. The others are there to upgrade from.
+MINORS  := $(shell grep -v '^\#' api/minors/window.txt | tail -3 | tac)
+OLDER   := $(filter-out $(NEWEST),$(MINORS))
+K8S     ?= $(NEWEST)
 RUN     ?= .
 # The folder of a release, and where its images go.
 DIST     ?= dist
@@ -41,7 +49,7 @@ LAB     := $(ROOT) bin/lab
 E2E     := $(ROOT) go test ./test/e2e -count=1 -timeout 60m
 SUMMARY := go run ./test/summary
 
-.PHONY: help numbers build bin/lab lab images demo demo-down test check short ordinary unit unit-race unit-kit unit-half unit-rest race e2e long faults measure adopt upgrades upstream upstream-metallb bench bench-scale release release-binary release-verify release-push release-check tidy committed generated lint generate verify on-1.36 on-1.35 on-1.34
+.PHONY: help numbers build bin/lab lab images demo demo-down test check short ordinary unit unit-race unit-kit unit-half unit-rest race e2e long faults measure adopt upgrades upstream upstream-metallb bench bench-scale tidy committed generated lint generate verify $(MINORS:%=on-%)
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,12 +71,14 @@ images: build bin/lab ## Build container images as archives under bin/images, wi
 	bin/lab image --name $(AGENT) --binary bin/node-agent --user 0 --output bin/images/node-agent.tar
 	bin/lab image --name $(STEPS) --binary bin/ccmadm --user 0 --output bin/images/ccmadm.tar
 
-# Where they stand in a release, with everything that is signed: release/artefacts.go. Go's version is pinned, because another one
-# compiles other bytes; release-binary is for the program alone, which asks for each program and platform.
+# release/artefacts.go lists what a release has. Go's version is pinned, because another one compiles other bytes.
+.PHONY: release release-binary release-push release-verify release-check
 release release-binary release-push release-verify release-check: export GOTOOLCHAIN := go1.26.8
 release: ## Everything that users download, in dist/: make release VERSION=v0.1.0; docs/contributing/releasing.md
 	go -C release run . build --version '$(VERSION)' --source '$(CURDIR)' --output '$(abspath $(DIST))'
 
+# For `release build`, which asks for each program and platform. Without the state of the checkout in it, a program is the same from
+# a clone without tags, too.
 release-binary: export GOFLAGS += -buildvcs=false
 release-binary:
 	$(GOBUILD) -o '$(OUT)' ./cmd/$(PROGRAM)
@@ -148,8 +158,7 @@ e2e: lab images ## Tests on real machines: make e2e K8S=1.35 RUN=StaticPod
 
 long: ## What `make e2e` leaves out for its length: every profile's pod, vendors' managers, upgraded by hand, killed at random
 	$(MAKE) e2e RUN='$(LONG)' SKIP=^TestMeasure ARGS='$(ARGS)'
-	$(MAKE) e2e RUN=^TestConfigurer K8S=1.35
-	$(MAKE) e2e RUN=^TestConfigurer K8S=1.34
+	set -e; for minor in $(OLDER); do $(MAKE) e2e RUN=^TestConfigurer K8S=$$minor; done
 	$(ROOT) env CCMADM_TEST=cluster go test -timeout 20m -run '$(SWEEPS)' ./phases/...
 
 faults: lab images ## Every fault of the library, and docs/contributing/faults.md from what it has seen; make e2e has two of each kind in one cluster
@@ -182,9 +191,9 @@ upstream-metallb: lab images ## MetalLB's own tests, unchanged, against ccmadm, 
 	$(E2E) -timeout 360m -json -run '^TestUpstreamMetalLB' -args -kubernetes $(K8S) -labs $(LABS) $(ARGS) | $(SUMMARY)
 	cat test/e2e/metallb-tests.md <(sort -u bin/measured/metallb-tests-*.rows) > docs/contributing/metallb-tests.md
 
-upgrades: ## ccmadm upgrade on machines, from 1.34 to 1.35 and from 1.35 to 1.36, poisoned and killed on the way
+upgrades: ## ccmadm upgrade on machines, to each minor version from the one before it, poisoned and killed on the way
 	$(MAKE) e2e RUN=^TestUpgrade SKIP=^TestMeasure ARGS='$(ARGS)'
-	$(MAKE) e2e RUN=^TestUpgrade SKIP='^TestMeasure|^TestUpgrade_(Crash|OfCcmadm)' K8S=1.35
+	set -e; for minor in $(OLDER); do $(MAKE) e2e RUN=^TestUpgrade SKIP='^TestMeasure|^TestUpgrade_(Crash|OfCcmadm)' K8S=$$minor; done
 
 bench: lab images ## Measure against bare kubeadm, and thousands of Nodes against a bare client, side by side in one run
 	$(E2E) -v -run '^$$' -bench . -args -kubernetes $(K8S) -labs $(LABS)
@@ -217,17 +226,17 @@ generate: ## Rewrite docs/reference from the commands
 
 # Cheap things first; all that has to be built, in one go, before anything waits for a processor; then the tests.
 verify: tidy committed generated lint bin/lab ## What CI runs
-	$(LAB) build --install --kubernetes 1.36,1.35,1.34 --ccm aws,openstack,vsphere,sample
-	$(LAB) upstream 1.36
+	$(LAB) build --install --kubernetes $(subst $(space),$(comma),$(MINORS)) --ccm aws,openstack,vsphere,sample
+	$(LAB) upstream $(NEWEST)
 	$(MAKE) unit
 	$(MAKE) --no-print-directory ordinary
 	$(MAKE) --no-print-directory lab images
-	$(MAKE) --no-print-directory -j 3 on-1.36 on-1.35 on-1.34
+	$(MAKE) --no-print-directory -j 3 $(MINORS:%=on-%)
 	$(MAKE) committed
-	$(SUMMARY) -second bin/second-e2e bin/second-e2e-135 bin/second-e2e-134
+	$(SUMMARY) -second bin/second-e2e $(foreach minor,$(OLDER),bin/second-e2e-$(subst .,,$(minor)))
 
 # On the newest minor everything, on those before it what may differ.
-on-1.36:
-	$(call machines,$(LANES),$(RUN),1.36,e2e)
-on-1.35 on-1.34: on-%:
+on-$(NEWEST):
+	$(call machines,$(LANES),$(RUN),$(NEWEST),e2e)
+$(OLDER:%=on-%): on-%:
 	$(call machines,1,^Test(StaticPod|Hooks|Catalogue_Apply),$*,e2e-$(subst .,,$*))

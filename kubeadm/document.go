@@ -47,7 +47,7 @@ func (d *document) parse() error {
 func (d *document) checkKubeadm(version string) error {
 	at := edit.Lookup(d.Root, "apiVersion")
 	switch {
-	case d.apiVersion == v1beta3, d.apiVersion == v1beta4:
+	case d.apiVersion == v1beta3, d.apiVersion == v1beta4, d.apiVersion == kubeadmV1:
 	case strings.HasPrefix(version, "v1alpha"), version == "v1beta1", version == "v1beta2":
 		return d.Errorf(at, "%s is older than what kubeadm reads now: run `kubeadm config migrate --old-config OLD --new-config NEW` with the kubeadm that the file was written for", d.apiVersion)
 	default:

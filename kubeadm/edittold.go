@@ -26,7 +26,7 @@ func (f *File) EditTold(decide func(Told) (value string, stays bool)) error {
 
 // editTold changes the last argument of that name and value.
 func (f *File) editTold(t Told, value string, stays bool) error {
-	path := []string{t.Component, "extraArgs"}
+	path := argsPath(t.Component)
 	args := extraArgs(f.value(clusterConfigKind, path...))
 	for _, a := range slices.Backward(args) {
 		if a.name != t.Name || a.value != t.Value {

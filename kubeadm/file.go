@@ -30,6 +30,7 @@ const (
 	kubeadmGroup       = "kubeadm.k8s.io"
 	v1beta3            = kubeadmGroup + "/v1beta3"
 	v1beta4            = kubeadmGroup + "/v1beta4"
+	kubeadmV1          = kubeadmGroup + "/v1" // read by kubeadm 1.37 with --allow-experimental-api alone
 	clusterConfigKind  = "ClusterConfiguration"
 	upgradeConfigKind  = "UpgradeConfiguration"
 	byteOrderMark      = "\ufeff"

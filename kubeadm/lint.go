@@ -9,13 +9,15 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/minors"
 	"github.com/ccmadm/ccmadm/manifests/edit"
 )
 
 // Rules lists what Lint looks for, as the catalogue has it.
 func Rules() []finding.Kind {
 	var list []finding.Kind
-	for _, id := range []finding.ID{"A1", "A4", "A5", "A6", "A7", "A18", "A9", "A13", "A17", "A19", "F5"} {
+	for _, id := range []finding.ID{"A1", "A4", "A5", "A6", "A7", "A18", "A9", "A13", "A17", "A19", obsoleteAPI, "F5",
+		finding.FlagGone, finding.GateGone, finding.GateLocked} {
 		list = append(list, id.Kind())
 	}
 	return list
@@ -46,6 +48,7 @@ func Holds(data []byte) (configuration, other bool) {
 type inspection struct {
 	file     *File
 	minor    int
+	history  minors.History
 	kinds    map[finding.ID]finding.Kind
 	findings []finding.Finding
 }
@@ -53,7 +56,7 @@ type inspection struct {
 // Lint returns the mistakes that block the bootstrap of a cluster in external cloud mode, for components of version
 // 1.kubernetesMinor. It changes nothing; the findings' fixes do.
 func (f *File) Lint(kubernetesMinor int) []finding.Finding {
-	l := &inspection{file: f, minor: kubernetesMinor, kinds: map[finding.ID]finding.Kind{}}
+	l := &inspection{file: f, minor: kubernetesMinor, history: minors.Load(), kinds: map[finding.ID]finding.Kind{}}
 	for _, k := range Rules() {
 		l.kinds[k.ID] = k
 	}
@@ -71,6 +74,10 @@ func (f *File) Lint(kubernetesMinor int) []finding.Finding {
 	}
 	for _, d := range f.docs {
 		l.clusterAPI(d)
+		if d.Root != nil {
+			l.readable(d)
+			l.componentConfiguration(d)
+		}
 	}
 	finding.Sort(l.findings)
 	return l.findings
@@ -148,6 +155,7 @@ func (l *inspection) kubelet(p part) {
 		l.add("A13", p, p.value(path...), "kubeletExtraArgs has no node-ip", nil)
 	}
 	l.stale(p, "A5", "nodeRegistration")
+	l.refused(p)
 }
 
 // controlPlane is about the arguments of a ClusterConfiguration.
@@ -157,6 +165,7 @@ func (l *inspection) controlPlane(p part) {
 	path := []string{"controllerManager", "extraArgs"}
 	l.shape(p, path)
 	l.stale(p, "A18", "controllerManager")
+	l.refused(p)
 	for _, a := range extraArgs(p.value(path...)) {
 		switch {
 		case a.name == "cloud-provider" && a.value != "external" && a.value != "":

@@ -72,6 +72,53 @@ func TestKubeadmFile_Lint(t *testing.T) {
 			"F5:13",
 			"F5:13",
 		},
+		{
+			"a flag that 1.37 removed",
+			cluster("controllerManager:\n  extraArgs:\n  - {name: concurrent-service-syncs, value: '2'}\n"),
+			37,
+			"U4:12 fix",
+			"",
+		},
+		{
+			"the same before it was",
+			cluster("controllerManager:\n  extraArgs:\n  - {name: concurrent_service_syncs, value: '2'}\n"),
+			36,
+			"",
+			"",
+		},
+		{
+			"feature gates: gone, locked, as they are locked, known",
+			cluster("apiServer:\n  extraArgs:\n  - name: feature-gates\n    value: SidecarContainers=true,HostnameOverride=false," +
+				"PLEGOnDemandRelist=true,AllAlpha=false\n"),
+			37,
+			"U15:12 U5:12",
+			"U15:12 U5:12",
+		},
+		{
+			"etcd",
+			cluster("etcd:\n  local:\n    extraArgs:\n    - {name: experimental-initial-corrupt-check, value: 'true'}\n" +
+				"    - {name: snapshot-count, value: '10000'}\n"),
+			37,
+			"U4:13 fix",
+			"",
+		},
+		{"a kubelet flag that 1.37 removed", initDoc + "  - {name: containerd-namespace, value: k8s.io}\n", 37, "U4:7 fix", ""},
+		{"a feature gate of kubeadm's", cluster("featureGates: {PublicKeysECDSA: true}\n"), 37, "U5:10", "U5:10"},
+		{
+			"component configurations",
+			initDoc + "---\napiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nfeatureGates:\n" +
+				"  SidecarContainers: true\n---\napiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n" +
+				"featureGates: {HostnameOverride: false}\n",
+			37,
+			"U5:11 U15:15",
+			"U5:11 U15:15",
+		},
+		{
+			"v1beta3, which 1.37 does not read", strings.NewReplacer("v1beta4", "v1beta3", "\n  - {name: ", "\n    ", ", value: ", ": ", "}", "").Replace(initDoc),
+			37, "A20:1", "A20:1",
+		},
+		{"v1 before it was read", strings.ReplaceAll(initDoc, "v1beta4", "v1"), 36, "A20:1", "A20:1"},
+		{"v1", strings.ReplaceAll(initDoc, "v1beta4", "v1"), 37, "", ""},
 		{"a mapping in v1beta4", cluster("apiServer:\n  extraArgs: {v: '2'}\n"), 36, "A17:11", "A17:11"},
 		{"a list in v1beta3", strings.ReplaceAll(initDoc, "v1beta4", "v1beta3"), 36, "A17:5", "A17:5"},
 	}

@@ -10,17 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/minors"
 	"github.com/ccmadm/ccmadm/machine"
 )
 
-// The kubeadm minors that ccmadm is tested with.
-const (
-	Oldest = "1.34"
-	Newest = "1.36"
-)
-
 // FirstHalf lists the phases of `kubeadm init` up to where the API server answers for the first time, by their names in
-// kubeadm 1.34 to 1.36, cmd/kubeadm/app/cmd/init.go.
+// all minors that ccmadm knows, cmd/kubeadm/app/cmd/init.go.
 func FirstHalf() []string {
 	return []string{"preflight", "certs", "kubeconfig", "etcd", "control-plane", "kubelet-start", "wait-control-plane"}
 }
@@ -56,10 +51,10 @@ func ErrNotInstalled() *finding.Error {
 func CheckVersion(v *version.Version) error {
 	minor := version.MajorMinor(v.Major(), v.Minor())
 	switch {
-	case minor.LessThan(version.MustParseGeneric(Oldest)):
-		return fmt.Errorf("kubeadm %s is too old: ccmadm drives %s to %s", v, Oldest, Newest)
-	case version.MustParseGeneric(Newest).LessThan(minor):
-		return fmt.Errorf("kubeadm %s is too new: ccmadm drives %s to %s", v, Oldest, Newest)
+	case minor.LessThan(version.MustParseGeneric(minors.Oldest())):
+		return fmt.Errorf("kubeadm %s is too old: this ccmadm supports %s", v, minors.Window())
+	case version.MustParseGeneric(minors.Newest()).LessThan(minor):
+		return fmt.Errorf("kubeadm %s is too new: this ccmadm supports %s", v, minors.Window())
 	}
 	return nil
 }

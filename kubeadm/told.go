@@ -1,6 +1,8 @@
 package kubeadm
 
 import (
+	"strings"
+
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 
 	"github.com/ccmadm/ccmadm/manifests/edit"
@@ -8,7 +10,7 @@ import (
 
 // Told is an argument that a ClusterConfiguration gives a component of the control plane.
 type Told struct {
-	// Component is the field: apiServer, controllerManager, scheduler.
+	// Component is the field: apiServer, controllerManager, scheduler, etcd.
 	Component string
 	// Name is without dashes in front.
 	Name, Value string
@@ -16,12 +18,21 @@ type Told struct {
 	Path string
 }
 
+// argsPath is where a component's arguments are.
+func argsPath(component string) []string {
+	if component == "etcd" {
+		return []string{"etcd", "local", "extraArgs"}
+	}
+	return []string{component, "extraArgs"}
+}
+
 // ToldComponents lists the arguments of the control plane's components.
 func (f *File) ToldComponents() []Told {
 	var list []Told
-	for _, component := range []string{"apiServer", "controllerManager", "scheduler"} {
-		for _, a := range extraArgs(f.value(clusterConfigKind, component, "extraArgs")) {
-			list = append(list, Told{component, a.name, a.value, component + ".extraArgs." + a.name})
+	for _, component := range []string{"apiServer", "controllerManager", "scheduler", "etcd"} {
+		path := argsPath(component)
+		for _, a := range extraArgs(f.value(clusterConfigKind, path...)) {
+			list = append(list, Told{component, a.name, a.value, strings.Join(append(path, a.name), ".")})
 		}
 	}
 	return list

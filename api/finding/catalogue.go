@@ -30,7 +30,7 @@ func Catalogue() []Kind {
 		rehearsal(),
 		diagnosed(), lasting(),
 		hostKubelet(), hostMachine(),
-		upgrades(), upgradesHalfDone(),
+		upgrades(), upgradesAhead(), upgradesHalfDone(),
 		records(),
 	)
 }

@@ -92,6 +92,14 @@ func kubeadmForm() []Kind {
 			Do: "correct the name; where it is of another version, change the apiVersion or remove it",
 		},
 		{
+			ID: "A20", Title: "kubeadm of the version does not read this version of its API", Severity: SeverityError,
+			Why: "Each kubeadm reads the versions of its API that it knows, and refuses a file of another one.",
+			Do:  "have the newest kubeadm that reads it write the file in the new version: kubeadm config migrate",
+			Links: []string{
+				"kubernetes/kubernetes#136016",
+			},
+		},
+		{
 			ID: "F5", Title: "No pod networks are allocated", Severity: SeverityWarning,
 			Why: "With networking.podSubnet and allocate-node-cidrs=false nobody but the cloud-controller-manager can " +
 				"allocate, and without an allocator neither routes nor most CNIs work.",

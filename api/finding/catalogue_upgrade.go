@@ -16,6 +16,11 @@ const (
 	ManagerImage  ID = "U12"
 	MachineLacks  ID = "U13"
 	OtherRelease  ID = "U14"
+	GateLocked    ID = "U15"
+	RuntimeEnds   ID = "U16"
+	ProxyModeEnds ID = "U17"
+	ExternalIPs   ID = "U18"
+	MeansElse     ID = "U19"
 )
 
 // upgrades is about the version that a cluster is to have.
@@ -50,11 +55,48 @@ func upgrades() []Kind {
 			Do:       "remove the gate: what it was for is always on, or gone",
 		},
 		{
+			ID: GateLocked, Reason: "GateLocked", Title: "A feature gate has a value that the version does not take",
+			Severity: SeverityError,
+			Why:      "The gate is locked to its default: a component that is given another value ends with: cannot set feature gate.",
+			Do:       "remove the gate",
+		},
+		{
 			ID: NoNodeForJob, Reason: "NoNodeForJob", Title: "No Node takes the Job of kubeadm's preflight",
 			Severity: SeverityError,
 			Why:      "kubeadm upgrade makes a Job, waits for a minute, and ends with: ERROR CreateJob.",
 			Do:       "have one Node initialized and uncordoned first",
 			Links:    []string{"kubernetes/kubeadm#3050"},
+		},
+	}
+}
+
+// upgradesAhead are about what works now, and does not in a minor version to come.
+func upgradesAhead() []Kind {
+	return []Kind{
+		{
+			ID: RuntimeEnds, Reason: "RuntimeEnds", Title: "Container runtime is too old for Kubernetes 1.38", Severity: SeverityWarning,
+			Why: "A kubelet of 1.38 and newer asks the runtime for its cgroup driver and ends where it does not answer, which containerd " +
+				"1.x does not.",
+			Do:    "upgrade containerd to 2.0 or newer before the kubelet",
+			Links: []string{"kubernetes/kubernetes#136731", "kubernetes/enhancements#4033"},
+		},
+		{
+			ID: ProxyModeEnds, Reason: "ProxyModeEnds", Title: "kube-proxy is in mode ipvs", Severity: SeverityWarning,
+			Why:   "The mode is deprecated: its feature gate KubeProxyIPVS is off from 1.40 on, and kube-proxy does not start in it.",
+			Do:    "set mode: nftables in the ConfigMap kube-proxy, and restart the DaemonSet",
+			Links: []string{"https://kep.k8s.io/5495"},
+		},
+		{
+			ID: ExternalIPs, Reason: "ExternalIPs", Title: "Services have externalIPs", Severity: SeverityWarning,
+			Why: "The field is deprecated since 1.36, and kube-proxy passes over it from 1.40 on. Who can write it can take others' traffic " +
+				"(CVE-2020-8554).",
+			Do:    "use a Service of type LoadBalancer with an AddressPool",
+			Links: []string{"https://kep.k8s.io/5707"},
+		},
+		{
+			ID: MeansElse, Reason: "MeansElse", Title: "A setting has another meaning in the version", Severity: SeverityWarning,
+			Why: "The component goes on with it, and does something else.",
+			Do:  "set the value that is meant",
 		},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 )
@@ -16,11 +17,18 @@ type Minor struct {
 	// Kubernetes, EtcdServer are the releases that were asked, as v1.37.2.
 	Kubernetes string `json:"kubernetes"`
 	EtcdServer string `json:"etcdServer"`
-	// Flags are those of each component, by name, with upstream's words of deprecation, if any. Hidden ones are among them.
-	Flags map[string]map[string]string `json:"flags"`
+	// Flags are those of each component, by name. Hidden ones are among them.
+	Flags map[string]map[string]Flag `json:"flags"`
 	// FeatureGates are those of all components, by name.
 	FeatureGates map[string]FeatureGate `json:"featureGates"`
 	Kubeadm      Kubeadm                `json:"kubeadm"`
+}
+
+// Flag is a flag in one minor. Of etcd's the names alone are known.
+type Flag struct {
+	Default string `json:"default,omitempty"`
+	// Deprecated is upstream's text, which says what to use instead.
+	Deprecated string `json:"deprecated,omitempty"`
 }
 
 // FeatureGate is a gate in one minor.
@@ -112,6 +120,21 @@ func (h History) removed(minor string, has func(Minor) bool) string {
 // has it, or no known minor had.
 func (h History) FlagRemoved(component, flag, minor string) string {
 	return h.removed(minor, func(m Minor) bool { _, ok := m.Flags[component][flag]; return ok })
+}
+
+// RemovedFlags lists the flags of a component that an earlier minor had and this one has no more, sorted.
+func (h History) RemovedFlags(component, minor string) []string {
+	names := map[string]bool{}
+	for _, e := range h.upTo(minor) {
+		for name := range e.Flags[component] {
+			names[name] = true
+		}
+	}
+	m, _ := h.Of(minor)
+	for name := range m.Flags[component] {
+		delete(names, name)
+	}
+	return slices.Sorted(maps.Keys(names))
 }
 
 // GateRemoved is [History.FlagRemoved] for feature gates.

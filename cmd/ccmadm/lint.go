@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/minors"
 	"github.com/ccmadm/ccmadm/api/redact"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/manifests/lint"
@@ -70,7 +71,7 @@ A file that cannot be read does not hide what is wrong with the others.` + exitS
 	flags.BoolVar(&l.strict, "strict", false, "warnings count for the exit status as errors do")
 	flags.BoolVarP(&l.verbose, "verbose", "v", false, "say which objects were skipped")
 	flags.StringVarP(&l.output, "output", "o", "text", "text, json or sarif (SARIF 2.1.0)")
-	flags.StringVar(&l.version, "kubernetes-version", kubeadm.Newest, "the version that kubeadm configurations are for")
+	flags.StringVar(&l.version, "kubernetes-version", minors.Newest(), "the version that kubeadm configurations are for")
 	flags.StringVar(&l.explain, "explain", "", "explain the ID of a finding, or its reason, and check nothing")
 	cmd.MarkFlagsOneRequired("filename", "explain")
 	cmd.MarkFlagsMutuallyExclusive("filename", "explain")

@@ -12,8 +12,8 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/minors"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/phases/manager"
@@ -43,7 +43,7 @@ func (r *renderer) declare(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&r.settings.Provider, "provider", "", "built-in provider")
 	flags.StringVar(&r.settings.Profile, "profile", "", "file with a provider profile of your own")
-	flags.StringVar(&r.kubernetes, "kubernetes-version", kubeadm.Newest, "version of the cluster")
+	flags.StringVar(&r.kubernetes, "kubernetes-version", minors.Newest(), "version of the cluster")
 	flags.StringVar(&r.settings.ControllerManager.Image, "image", "", "cloud-controller-manager image instead of the profile's")
 	flags.StringVar(&r.settings.ControllerManager.Version, "image-tag", "", "tag instead of the profile's")
 	flags.BoolVar(&r.serving, "serving-certificates", false, "approve the serving certificates that kubelets with serverTLSBootstrap ask for")

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/api/minors"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
@@ -48,4 +48,4 @@ func versionLine() string {
 
 func platform() string { return runtime.GOOS + "/" + runtime.GOARCH }
 
-func kubeadmVersions() string { return kubeadm.Oldest + " to " + kubeadm.Newest }
+func kubeadmVersions() string { return minors.Window() }

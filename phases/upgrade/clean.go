@@ -130,6 +130,7 @@ func (u *Upgrade) withoutRefused(use planner.Use) (kept string, gone []string) {
 func componentOf(field string) planner.Component {
 	return map[string]planner.Component{
 		"apiServer": planner.APIServer, "controllerManager": planner.ControllerManager, "scheduler": planner.Scheduler,
+		"etcd": planner.Etcd,
 	}[field]
 }
 

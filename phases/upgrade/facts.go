@@ -10,9 +10,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/minors"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
-	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/manager"
 	"github.com/ccmadm/ccmadm/phases/record"
@@ -33,7 +33,7 @@ func (u *Upgrade) LiveFacts(ctx context.Context, r *workflow.Run, asked string) 
 		return nil, err
 	}
 	f := &planner.Facts{
-		Asked: asked, Record: rec, Oldest: kubeadm.Oldest, Newest: kubeadm.Newest, Version: r.Version,
+		Asked: asked, Record: rec, Oldest: minors.Oldest(), Newest: minors.Newest(), Version: r.Version,
 	}
 	if f.Profile, err = settings.RecordedProfile(rec); err != nil {
 		return nil, err
@@ -69,13 +69,16 @@ func (u *Upgrade) LiveFacts(ctx context.Context, r *workflow.Run, asked string) 
 	if err := liveNodes(ctx, r.Machine, client, f); err != nil {
 		return nil, err
 	}
-	if err := kubeletUses(ctx, r.Machine, client, f); err != nil {
+	if err := kubeletUses(ctx, r.Machine, client, f, target); err != nil {
 		return nil, err
 	}
 	if v != nil && v.Minor() >= target.Minor() && v.Minor() <= target.Minor()+1 { // what it lists images for
 		f.Images, err = kubeadmImages(ctx, r.Machine, "v"+target.String(), rec.ImageRepository)
 	}
 	if err != nil {
+		return nil, err
+	}
+	if err := liveExternalIPs(ctx, client, f); err != nil {
 		return nil, err
 	}
 	if err := liveTroubles(ctx, client, f); err != nil {
@@ -107,15 +110,16 @@ func liveConfiguration(ctx context.Context, client kubernetes.Interface, f *plan
 			Component: planner.Manager, Where: "ConfigMap/" + v1alpha1.Namespace + "/" + v1alpha1.RecordName,
 		})...)
 	}
-	kubelets, err := configuredGates(ctx, client, planner.Kubelet, kubeletConfigName, kubeletConfigKey)
+	kubelets, err := readConfigured(ctx, client, planner.Kubelet, kubeletConfigName, kubeletConfigKey)
 	if err != nil {
 		return err
 	}
-	proxies, err := configuredGates(ctx, client, planner.Proxy, kubeProxyName, kubeProxyKey)
+	proxies, err := readConfigured(ctx, client, planner.Proxy, kubeProxyName, kubeProxyKey)
 	if err != nil {
 		return err
 	}
-	f.Uses = append(append(f.Uses, kubelets...), proxies...)
+	f.Uses = append(append(f.Uses, kubelets.gates...), proxies.gates...)
+	f.ProxyMode, f.EventsUnset = proxies.Mode, kubelets.EventRecordQPS != nil && *kubelets.EventRecordQPS == 0
 	return liveProxy(ctx, client, f)
 }
 
@@ -153,7 +157,7 @@ func liveNodes(ctx context.Context, m *machine.Machine, client kubernetes.Interf
 		f.Nodes = append(f.Nodes, planner.Node{
 			Name: n.Name, ControlPlane: controlPlane, Kubelet: n.Status.NodeInfo.KubeletVersion,
 			Schedulable: !n.Spec.Unschedulable, Refuses: refusesJob(n.Spec.Taints),
-			Architecture: n.Status.NodeInfo.Architecture, Ccmadm: n.Annotations[v1alpha1.ReleaseAnnotation],
+			Architecture: n.Status.NodeInfo.Architecture, Runtime: n.Status.NodeInfo.ContainerRuntimeVersion, Ccmadm: n.Annotations[v1alpha1.ReleaseAnnotation],
 		})
 	}
 	for i := range f.Nodes {
@@ -200,7 +204,7 @@ func podUses(pod *corev1.Pod, n *planner.Node, here string) []planner.Use {
 	case planner.Manager:
 		n.Manager = c.Image
 		return nil
-	case planner.ControllerManager, planner.Scheduler:
+	case planner.ControllerManager, planner.Scheduler, planner.Etcd:
 	default:
 		return nil
 	}

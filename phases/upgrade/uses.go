@@ -8,15 +8,18 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/minors"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/kubeadm"
@@ -51,7 +54,7 @@ const kubeletsTimeout = 30 * time.Second
 // manifestUses is what this machine's static pods are told. They may differ from those that run.
 func manifestUses(m *machine.Machine, here string) ([]planner.Use, error) {
 	var list []planner.Use
-	for _, c := range []planner.Component{planner.APIServer, planner.ControllerManager, planner.Scheduler} {
+	for _, c := range []planner.Component{planner.APIServer, planner.ControllerManager, planner.Scheduler, planner.Etcd} {
 		path := filepath.Join(machine.ManifestDir, string(c)+".yaml")
 		pod, err := record.ReadStaticPod(m, path)
 		if err != nil {
@@ -67,35 +70,58 @@ func manifestUses(m *machine.Machine, here string) ([]planner.Use, error) {
 	return list, nil
 }
 
-// configuredGates are those of a component's configuration that kubeadm keeps in a ConfigMap, where it does.
-func configuredGates(
+// configured is what a plan needs of a component's configuration that kubeadm keeps in a ConfigMap.
+type configured struct {
+	FeatureGates   map[string]bool `json:"featureGates"`
+	Mode           string          `json:"mode"`
+	EventRecordQPS *int            `json:"eventRecordQPS"`
+	gates          []planner.Use
+}
+
+// readConfigured is empty where there is no such ConfigMap.
+func readConfigured(
 	ctx context.Context, client kubernetes.Interface, component planner.Component, name, key string,
-) ([]planner.Use, error) {
+) (configured, error) {
+	var c configured
 	cm, err := client.CoreV1().ConfigMaps(v1alpha1.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, nil
+		return c, nil
 	}
 	where := "ConfigMap/" + v1alpha1.Namespace + "/" + name
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", where, err)
+		return c, fmt.Errorf("read %s: %w", where, err)
 	}
-	var config struct {
-		FeatureGates map[string]bool `json:"featureGates"`
+	if err := yaml.Unmarshal([]byte(cm.Data[key]), &c); err != nil {
+		return c, fmt.Errorf("read %s: %w", where, err)
 	}
-	if err := yaml.Unmarshal([]byte(cm.Data[key]), &config); err != nil {
-		return nil, fmt.Errorf("read %s: %w", where, err)
+	for gate, on := range c.FeatureGates {
+		c.gates = append(c.gates, planner.Use{
+			Component: component, Name: planner.GatePrefix + gate, Value: strconv.FormatBool(on), Where: where, Cleaned: true,
+		})
 	}
-	var list []planner.Use
-	for gate := range config.FeatureGates {
-		list = append(list, planner.Use{Component: component, Name: planner.GatePrefix + gate, Where: where, Cleaned: true})
+	return c, nil
+}
+
+// liveExternalIPs lists the Services that have some.
+func liveExternalIPs(ctx context.Context, client kubernetes.Interface, f *planner.Facts) error {
+	list, err := client.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list services: %w", err)
 	}
-	return list, nil
+	for _, s := range list.Items {
+		if len(s.Spec.ExternalIPs) > 0 {
+			f.ExternalIPs = append(f.ExternalIPs, s.Namespace+"/"+s.Name)
+		}
+	}
+	return nil
 }
 
 // kubeletUses is what kubelets are told: this machine's by the files behind its command line, all by what they say of
 // themselves. A kubelet tells its arguments from 1.36 on.
-func kubeletUses(ctx context.Context, m *machine.Machine, client kubernetes.Interface, f *planner.Facts) error {
-	found, err := m.KubeletFlags(planner.KubeletFlags()...)
+func kubeletUses(
+	ctx context.Context, m *machine.Machine, client kubernetes.Interface, f *planner.Facts, target *version.Version,
+) error {
+	found, err := m.KubeletFlags(planner.KubeletFlags(target)...)
 	if err != nil {
 		return err
 	}
@@ -108,12 +134,12 @@ func kubeletUses(ctx context.Context, m *machine.Machine, client kubernetes.Inte
 	}
 	ctx, cancel := context.WithTimeout(ctx, kubeletsTimeout)
 	defer cancel()
-	names := make([]string, len(f.Nodes))
+	names, versions := make([]string, len(f.Nodes)), map[string]string{}
 	for i, n := range f.Nodes {
-		names[i] = n.Name
+		names[i], versions[n.Name] = n.Name, n.Kubelet
 	}
 	told := nodes.AskEach(ctx, names, func(ctx context.Context, node string) toldByKubelet {
-		return askKubelet(ctx, client, node)
+		return askKubelet(ctx, client, node, versions[node], target)
 	})
 	for i, name := range names {
 		f.Uses = append(f.Uses, told[i].uses...)
@@ -131,27 +157,39 @@ type toldByKubelet struct {
 }
 
 // askKubelet asks for what else would be known of no other machine's kubelet.
-func askKubelet(ctx context.Context, client kubernetes.Interface, node string) toldByKubelet {
+func askKubelet(
+	ctx context.Context, client kubernetes.Interface, node, kubeletVersion string, target *version.Version,
+) toldByKubelet {
 	var told []planner.Use
 	flags := nodes.KubeletFlags(ctx, client, node)
-	for _, name := range planner.KubeletFlags() {
-		if value, there := flags[name]; there && value != "" {
+	for _, name := range planner.KubeletFlags(target) {
+		if value, there := flags[name]; there && value != "" && value != defaultOf(name, kubeletVersion) {
 			told = append(told, usesOf(planner.Use{
 				Component: planner.Kubelet, Name: name, Value: finding.Clean(value), Node: node, Where: "the kubelet's arguments",
 				Told: true,
 			})...)
 		}
 	}
-	for gate := range nodes.KubeletGates(ctx, client, node) {
+	for gate, on := range nodes.KubeletGates(ctx, client, node) {
 		u := planner.Use{
-			Component: planner.Kubelet, Name: planner.GatePrefix + finding.Clean(gate), Node: node, Told: true,
-			Where: "the kubelet's configuration",
+			Component: planner.Kubelet, Name: planner.GatePrefix + finding.Clean(gate), Value: strconv.FormatBool(on), Node: node,
+			Told: true, Where: "the kubelet's configuration",
 		}
 		if !slices.ContainsFunc(told, func(t planner.Use) bool { return t.Name == u.Name }) {
 			told = append(told, u)
 		}
 	}
 	return toldByKubelet{uses: told, unseen: flags == nil}
+}
+
+// defaultOf is a kubelet's flag where it was not set: a kubelet tells those, too.
+func defaultOf(flag, kubeletVersion string) string {
+	minor, err := minors.Of(kubeletVersion)
+	if err != nil {
+		return ""
+	}
+	m, _ := minors.Load().Of(minor)
+	return m.Flags[string(planner.Kubelet)][flag].Default
 }
 
 // kubeadmImages are those of the control plane.

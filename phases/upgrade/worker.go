@@ -58,7 +58,7 @@ the kubelet's arguments. Writes nothing.`,
 
 // checkKubeletRefuses finds arguments of this machine's kubelet that end the next one.
 func checkKubeletRefuses(_ context.Context, r *workflow.Run) error {
-	found, err := r.Machine.KubeletFlags(planner.KubeletFlags()...)
+	found, err := r.Machine.KubeletFlags(planner.KubeletFlags(upgradeOf(r).target)...)
 	if err != nil {
 		return err
 	}

@@ -10,12 +10,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestInitAgain_Upgraded: three control planes of 1.35, upgraded by hand with plain kubeadm to 1.36, without
+// TestInitAgain_Upgraded: three control planes, upgraded by hand with plain kubeadm to the next minor, without
 // kube-proxy, their ConfigMaps edited. Then `ccmadm init` runs again and again, with the configuration of the first
 // day: whatever it sees on the way, no file changes and no object.
 func TestInitAgain_Upgraded(t *testing.T) {
 	t.Parallel()
-	l := up(t, "upgraded", 3, 0, "--kubernetes", "1.35")
+	l := upOld(t, "upgraded", 3, 0)
 	l.must(t, "cp1", sharedEndpoint)
 	first := strings.Replace(ccmadmInit, kubeadmYAML, "/tmp/three.yaml", 1)
 	out := l.must(t, "cp1", first+" --upload-certs")
@@ -26,7 +26,7 @@ func TestInitAgain_Upgraded(t *testing.T) {
 	l.run(t, "network", "--name", l.name)
 	l.kubectl(t, "wait --for=condition=Ready --timeout=240s node cp1 cp2 cp3")
 	l.expectPlan(t)
-	l.upgrade(t, "1.36")
+	l.upgrade(t, l.step.to)
 	eventually(t, time.Minute, "once somebody leads, nothing is left to do but the record", func() bool {
 		r := l.sh(t, "cp1", "ccmadm upgrade plan")
 		return r.code == 6 && !strings.Contains(r.out, "kubeadm upgrade") && strings.Contains(r.out, "ccmadm apply")
@@ -179,7 +179,7 @@ func (l *lab) expectSameAfter(t *testing.T, first string) {
 		})
 	}
 	images := l.must(t, "cp1", "grep -h image: /etc/kubernetes/manifests/kube-*.yaml")
-	if strings.Count(images, ":v1.36.") != 3 {
+	if strings.Count(images, ":v"+l.step.to+".") != 3 {
 		t.Errorf("the control plane is not what it was upgraded to:\n%s", images)
 	}
 	l.expectUntouched(t)
@@ -222,7 +222,7 @@ func (l *lab) expectUntouched(t *testing.T) {
 		}
 	}
 	got := l.kubectl(t, "-n kube-system get configmap kubeadm-config -o yaml")
-	if !strings.Contains(got, "kubernetesVersion: v1.36.") {
+	if !strings.Contains(got, "kubernetesVersion: v"+l.step.to+".") {
 		t.Errorf("kubeadm-config has gone back:\n%s", got)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ccmadm/ccmadm/api/minors"
 )
 
 // badInput is something a user gets wrong before there is a cluster. Nothing may change, and the message says where.
@@ -30,8 +32,8 @@ var badInputs = []badInput{
 	{name: "an unknown flag for kubeadm", run: "ccmadm init -- --no-such", code: 2, want: []string{"no-such"}},
 	{name: "flags mixed with a file", run: "ccmadm init --config " + kubeadmYAML + " --service-cidr 10.0.0.0/16", code: 2, want: []string{"can not mix '--config' with arguments [service-cidr]"}},
 	{name: "kubeadm missing", given: "mv $(command -v kubeadm) /tmp/kubeadm.away", undo: "mv /tmp/kubeadm.away /usr/bin/kubeadm", code: 3, want: []string{"KubeadmVersion: kubeadm is not in the PATH"}},
-	{name: "kubeadm too old", given: fakeKubeadm("v1.29.3"), undo: realKubeadm, code: 3, want: []string{"1.29.3 is too old", "1.34"}},
-	{name: "kubeadm too new", given: fakeKubeadm("v1.99.0"), undo: realKubeadm, code: 3, want: []string{"1.99.0 is too new", "1.36"}},
+	{name: "kubeadm too old", given: fakeKubeadm("v1.29.3"), undo: realKubeadm, code: 3, want: []string{"1.29.3 is too old", minors.Oldest()}},
+	{name: "kubeadm too new", given: fakeKubeadm("v1.99.0"), undo: realKubeadm, code: 3, want: []string{"1.99.0 is too new", minors.Newest()}},
 	{name: "not root", given: "cp /usr/local/bin/ccmadm /tmp/ccmadm && chmod 755 /tmp/ccmadm", run: "setpriv --reuid=65534 --regid=65534 --clear-groups /tmp/ccmadm init", code: 3, want: []string{"IsPrivilegedUser: not root"}},
 	{
 		name: "cloud-provider=aws in the file", given: `sed 's/^nodeRegistration:/&\n  kubeletExtraArgs: [{name: cloud-provider, value: aws}]/' ` + kubeadmYAML + ` > /tmp/k.yaml`,

@@ -5,13 +5,18 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ccmadm/ccmadm/templates"
 )
 
 // cloudState is what test/e2e/fakecloud reads.
@@ -118,7 +123,27 @@ func (l *lab) configure(t *testing.T, document string, files map[string]string) 
 	for path, content := range files {
 		l.must(t, "cp1", fmt.Sprintf("install -m 600 /dev/null %[1]s && cat > %[1]s <<'END'\n%[2]sEND\n", path, content))
 	}
+	document = withRelease(t, document)
 	l.must(t, "cp1", "(cat "+kubeadmYAML+"; cat <<'END'\n---\napiVersion: ccmadm.dev/v1alpha1\nkind: CloudConfiguration\n"+document+"END\n) > "+realConfig)
+}
+
+// withRelease names the provider's newest release where the profile has none for this Kubernetes, as the error says that
+// a user should: vendors release weeks after a minor.
+func withRelease(t *testing.T, document string) string {
+	t.Helper()
+	name := regexp.MustCompile(`(?m)^provider: (\S+)$`).FindStringSubmatch(document)
+	if name == nil || strings.Contains(document, "controllerManager:") {
+		return document
+	}
+	p, err := templates.Load(name[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tags := p.Image.Tags; len(tags) > 0 && tags[*kubernetesMinor] == "" {
+		newest := slices.Max(slices.Collect(maps.Keys(tags)))
+		document += "controllerManager: {version: " + tags[newest] + "}\n"
+	}
+	return document
 }
 
 // ours leaves out what kubeadm prints.

@@ -136,7 +136,7 @@ func (l *lab) expectDrivenMachines(t *testing.T, fromHere string) {
 		t.Errorf("control planes have noted the releases %q", noted)
 	}
 	l.kubectl(t, "annotate --overwrite node cp2 ccmadm.dev/release=v0.0.1")
-	r := l.sh(t, "cp1", "ccmadm upgrade plan v1.36.3 --without-kubeadm")
+	r := l.sh(t, "cp1", l.step.plan())
 	if !strings.Contains(r.out, "v0.0.1 on cp2") {
 		t.Errorf("another release is not named: exit status %d\n%s", r.code, r.out)
 	}

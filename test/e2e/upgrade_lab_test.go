@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,19 +12,42 @@ import (
 	"time"
 
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+
+	"github.com/ccmadm/ccmadm/api/minors"
 )
 
 // minorStep is an upgrade from a minor version to the next.
 type minorStep struct {
-	from, to, beyond string // minor versions: 1.35, 1.36, 1.37
-	version          string // of kubeadm: v1.36.3
+	before           string // the release of from's kubeadm
+	from, to, beyond string // minor versions that follow each other
+	version          string // of to's kubeadm
 	gate             string // what kubelets of from know, and kubelets of to end with
 }
 
-// upgradesTo are the steps to the minor versions that the lab builds, but the oldest.
-var upgradesTo = map[string]minorStep{
-	"1.35": {from: "1.34", to: "1.35", beyond: "1.36", version: "v1.35.4", gate: "SizeMemoryBackedVolumes"},
-	"1.36": {from: "1.35", to: "1.36", beyond: "1.37", version: "v1.36.3", gate: "MemoryManager"},
+// stepTo is the step to a minor version that the lab builds; all but the oldest have one.
+func stepTo(t *testing.T, minor string) minorStep {
+	t.Helper()
+	history := minors.Load()
+	for i, e := range history {
+		if i == 0 || e.Name != minor {
+			continue
+		}
+		from := history[i-1]
+		s := minorStep{before: from.Kubernetes, from: from.Name, to: minor, version: e.Kubernetes}
+		var number int
+		if _, err := fmt.Sscanf(minor, "1.%d", &number); err != nil {
+			t.Fatal(err)
+		}
+		s.beyond = fmt.Sprintf("1.%d", number+1)
+		for _, gate := range slices.Sorted(maps.Keys(from.FeatureGates)) {
+			if refusal, _ := history.Gate("kubelet", gate, "true", minor); refusal == minors.Unknown && from.FeatureGates[gate].Default {
+				s.gate = gate
+				return s
+			}
+		}
+	}
+	t.Fatalf("no minor version is known from which to upgrade to %s, or none of its feature gates is gone", minor)
+	return minorStep{}
 }
 
 func (s minorStep) apply() string { return "ccmadm upgrade apply " + s.version }
@@ -37,10 +62,7 @@ func (s minorStep) next() string   { return "v" + s.to + ".0" }
 // upOld boots machines of the minor version before the one that is asked for, to which they are upgraded.
 func upOld(t *testing.T, name string, controlPlanes, workers int, flags ...string) *lab {
 	t.Helper()
-	s, known := upgradesTo[*kubernetesMinor]
-	if !known {
-		t.Fatalf("no minor version is known from which to upgrade to %s", *kubernetesMinor)
-	}
+	s := stepTo(t, *kubernetesMinor)
 	t.Logf("from %s to %s", s.from, s.version)
 	l := up(t, name, controlPlanes, workers, append([]string{"--kubernetes", s.from}, flags...)...)
 	l.step = s

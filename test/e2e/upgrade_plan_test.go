@@ -3,6 +3,8 @@ package e2e
 import (
 	"strings"
 	"testing"
+
+	"github.com/ccmadm/ccmadm/api/minors"
 )
 
 // poison puts an argument into the live configuration that ends kube-apiserver, and antidote takes it out again.
@@ -13,13 +15,14 @@ const (
 	antidote = "grep -v resourceVersion /root/kubeadm-config.yaml | " + admin + "replace -f -; rm -r /etc/sysconfig"
 )
 
-// expectPlan plans a cluster of 1.35 with the kubeadm of 1.35: what is asked for in vain, what stands in the way, and
+// expectPlan plans a cluster with its own kubeadm: what is asked for in vain, what stands in the way, and
 // the order. Nothing changes.
 func (l *lab) expectPlan(t *testing.T) {
-	plan := upgradesTo["1.36"].plan()
+	s := stepTo(t, *kubernetesMinor)
+	plan, older := s.plan(), minors.Load()[0].Kubernetes
 	for _, tc := range []again{
-		{name: "an older version", run: "ccmadm upgrade plan v1.34.4", code: 3, want: "v1.34.4 is older than v1.35."},
-		{name: "two minors up", run: "ccmadm upgrade plan v1.37.0", code: 3, want: "upgrade to 1.36 first"},
+		{name: "an older version", run: "ccmadm upgrade plan " + older, code: 3, want: older + " is older than v" + s.from + "."},
+		{name: "two minors up", run: "ccmadm upgrade plan v" + s.beyond + ".0", code: 3, want: "upgrade to " + s.to + " first"},
 		{name: "no version", run: "ccmadm upgrade plan latest", code: 2, want: "name a complete version"},
 		{
 			name: "poisoned", given: poison, run: plan, code: 3, restore: antidote,
@@ -30,7 +33,7 @@ func (l *lab) expectPlan(t *testing.T) {
 			want: "error A5: cp1:/etc/sysconfig/kubelet:1",
 		},
 		{name: "what it has", run: "ccmadm upgrade plan", want: "Nothing is to be done."},
-		{name: "the next minor", run: plan, code: 6, want: "on cp1: install kubeadm v1.36.3, and upgrade the control plane"},
+		{name: "the next minor", run: plan, code: 6, want: "on cp1: install kubeadm " + s.version + ", and upgrade the control plane"},
 	} {
 		t.Run("plan/"+tc.name, func(t *testing.T) {
 			if tc.given != "" {
@@ -48,7 +51,8 @@ func (l *lab) expectPlan(t *testing.T) {
 func (l *lab) expectBothPlans(t *testing.T) {
 	t.Helper()
 	r := l.sh(t, "cp1", "ccmadm upgrade plan -o json -- "+ignore)
-	for _, want := range []string{`"availableUpgrades"`, `"ccmadm upgrade apply v1.36.`, `/kube-apiserver:v1.36.`} {
+	to := stepTo(t, *kubernetesMinor).to
+	for _, want := range []string{`"availableUpgrades"`, `"ccmadm upgrade apply v` + to + `.`, `/kube-apiserver:v` + to + `.`} {
 		if !strings.Contains(r.out, want) {
 			t.Errorf("%s is not in the plan", want)
 		}

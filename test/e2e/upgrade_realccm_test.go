@@ -4,10 +4,17 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ccmadm/ccmadm/api/minors"
 )
 
-// openstackOf are the lab's names of OpenStack's controller manager, in the release that the profile has for a minor.
-var openstackOf = map[string]string{"1.34": "openstack-1.34", "1.35": "openstack-1.35", "1.36": "openstack"}
+// openstackOf is the lab's name of OpenStack's controller manager, in the release that the profile has for a minor.
+func openstackOf(minor string) string {
+	if minor == "1.36" || minor == minors.Newest() {
+		return "openstack"
+	}
+	return "openstack-" + minor
+}
 
 // TestUpgrade_RealCCM: OpenStack's own controller manager comes from the release for one minor to that for the next, by
 // the profile's table. No Node is lost, each stays what the cloud says of it, and a machine that joins afterwards is
@@ -15,7 +22,7 @@ var openstackOf = map[string]string{"1.34": "openstack-1.34", "1.35": "openstack
 func TestUpgrade_RealCCM(t *testing.T) {
 	t.Parallel()
 	l := upOld(t, "uprealccm", 1, 3) // w2 plays the cloud
-	l.loadCCM(t, openstackOf[l.step.from])
+	l.loadCCM(t, openstackOf(l.step.from))
 	state, want := cloudState{Region: "RegionOne", Key: cloudKey}, map[string]wantNode{}
 	for node, id := range map[string]string{
 		"cp1": "6d5f3c4e-0000-4000-8000-000000000001", "w1": "6d5f3c4e-0000-4000-8000-000000000002",
@@ -44,7 +51,7 @@ func TestUpgrade_RealCCM(t *testing.T) {
 	before := l.nodesNow(t)
 
 	l.bring(t, l.step.to)
-	l.loadCCM(t, openstackOf[l.step.to])
+	l.loadCCM(t, openstackOf(l.step.to))
 	l.writeFiles(t, map[string]string{"/root/upgrade.yaml": upgradeConfiguration})
 	l.must(t, "cp1", "mv /usr/bin/kubeadm.new /usr/bin/kubeadm")
 	start := time.Now()

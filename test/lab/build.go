@@ -15,6 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/ccmadm/ccmadm/api/minors"
 )
 
 const debianMirror = "http://deb.debian.org/debian"
@@ -32,7 +34,7 @@ func (f *buildFlags) declare(cmd *cobra.Command) {
 
 func newBuild(p *places) *cobra.Command {
 	var flags buildFlags
-	var minors, vendors []string
+	var versions, vendors []string
 	var programs bool
 	cmd := &cobra.Command{
 		Use:   "build",
@@ -40,13 +42,13 @@ func newBuild(p *places) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if programs {
-				return buildPrograms(cmd.Context(), cmd.OutOrStdout(), p, minors)
+				return buildPrograms(cmd.Context(), cmd.OutOrStdout(), p, versions)
 			}
-			return buildAll(cmd.Context(), cmd.OutOrStdout(), p, flags, minors, vendors)
+			return buildAll(cmd.Context(), cmd.OutOrStdout(), p, flags, versions, vendors)
 		},
 	}
 	flags.declare(cmd)
-	cmd.Flags().StringSliceVar(&minors, "kubernetes", []string{"1.36"}, "minor versions of Kubernetes")
+	cmd.Flags().StringSliceVar(&versions, "kubernetes", []string{minors.Newest()}, "minor versions of Kubernetes")
 	cmd.Flags().BoolVar(&programs, "programs", false, "only Kubernetes and etcd, for tests without machines; takes no root")
 	cmd.Flags().StringSliceVar(&vendors, "ccm", nil, "vendors' cloud-controller-managers, see the command ccm")
 	return cmd

@@ -12,8 +12,8 @@
 //	bin/lab network                       # pod network, again after every join
 //	bin/lab load $(bin/lab ccm aws)       # a vendor's cloud-controller-manager, built from its Go module
 //	bin/lab metallb                       # images and manifest of MetalLB, which ours is measured beside
-//	bin/lab release 1.36                  # programs and images of another minor, for an upgrade by hand
-//	bin/lab upstream 1.36                 # Kubernetes' own tests, and their images
+//	bin/lab release MINOR                 # programs and images of another minor, for an upgrade by hand
+//	bin/lab upstream MINOR                # Kubernetes' own tests, and their images
 //	bin/lab kill w2; bin/lab start w2     # a power cut, and the power is back
 //	bin/lab down
 //

@@ -10,16 +10,19 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ccmadm/ccmadm/api/minors"
 	"github.com/ccmadm/ccmadm/test/lab/image"
 )
 
 const (
 	// metallbTests is the nested module that pins the last version of MetalLB whose module has its end-to-end tests.
 	metallbTests = "metallb-tests"
-	// metallbServer is the module that has agnhost, and metallbServerName the image that these tests ask for.
-	metallbServer     = "upstream-1.36"
+	// metallbServerName is the image that these tests ask for.
 	metallbServerName = "registry.k8s.io/e2e-test-images/agnhost:2.43"
 )
+
+// metallbServer is the module that has agnhost.
+func metallbServer() string { return "upstream-" + minors.Newest() }
 
 func newMetalLBTests(p *places) *cobra.Command {
 	return newFolder(p, metallbTests, cobra.NoArgs,
@@ -33,7 +36,7 @@ func (b builder) metallbTests(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	server, err := b.inputs(part{module: metallbServer})
+	server, err := b.inputs(part{module: metallbServer()})
 	if err != nil {
 		return "", err
 	}
@@ -47,7 +50,7 @@ func (b builder) metallbTests(ctx context.Context) (string, error) {
 		if err := b.metallbCRDs(ctx, module, filepath.Join(dir, "crds")); err != nil {
 			return err
 		}
-		if err := b.goBuild(ctx, filepath.Join(b.source, metallbServer), dir, "", "k8s.io/kubernetes/test/images/agnhost"); err != nil {
+		if err := b.goBuild(ctx, filepath.Join(b.source, metallbServer()), dir, "", "k8s.io/kubernetes/test/images/agnhost"); err != nil {
 			return err
 		}
 		return image.Write(filepath.Join(dir, "agnhost.tar"), image.Spec{

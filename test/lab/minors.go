@@ -54,7 +54,7 @@ func components() []string {
 
 func (b builder) writeMinor(ctx context.Context, name string) error {
 	module := filepath.Join(b.source, "kubernetes-"+name)
-	m := minors.Minor{Flags: map[string]map[string]string{}, FeatureGates: map[string]minors.FeatureGate{}}
+	m := minors.Minor{Flags: map[string]map[string]minors.Flag{}, FeatureGates: map[string]minors.FeatureGate{}}
 	var err error
 	if m.Kubernetes, err = b.required(filepath.Base(module), "k8s.io/kubernetes"); err != nil {
 		return err
@@ -68,7 +68,7 @@ func (b builder) writeMinor(ctx context.Context, name string) error {
 	known := map[string][]string{}
 	for _, component := range components() {
 		var said struct {
-			Flags map[string]string             `json:"flags"`
+			Flags map[string]minors.Flag        `json:"flags"`
 			Gates map[string]minors.FeatureGate `json:"gates"`
 		}
 		if err := b.ask(ctx, module, &said, "print", component); err != nil {
@@ -122,13 +122,13 @@ func (b builder) ask(ctx context.Context, module string, into any, files ...stri
 }
 
 // etcdFlags reads the names from etcd's source: its set of flags is private, and its --help leaves out old ones.
-func (b builder) etcdFlags(ctx context.Context, module string) (map[string]string, error) {
+func (b builder) etcdFlags(ctx context.Context, module string) (map[string]minors.Flag, error) {
 	cmd := b.goCommand(ctx, module, "list", "-m", "-f", "{{.Dir}}", "go.etcd.io/etcd/server/v3")
 	out, err := cmd.Output()
 	if err != nil {
 		return nil, err
 	}
-	flags := map[string]string{}
+	flags := map[string]minors.Flag{}
 	for _, dir := range []string{"embed", "etcdmain"} {
 		files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(out)), dir, "config*.go"))
 		if err != nil {
@@ -151,7 +151,7 @@ func (b builder) etcdFlags(ctx context.Context, module string) (map[string]strin
 }
 
 // flagsIn adds the names of flags that a file declares on a set called fs.
-func flagsIn(source []byte, names map[string]string) error {
+func flagsIn(source []byte, names map[string]minors.Flag) error {
 	file, err := parser.ParseFile(token.NewFileSet(), "", source, parser.SkipObjectResolution)
 	if err != nil {
 		return err
@@ -174,7 +174,7 @@ func flagsIn(source []byte, names map[string]string) error {
 		}
 		if literal, ok := call.Args[at].(*ast.BasicLit); ok && literal.Kind == token.STRING {
 			if name, err := strconv.Unquote(literal.Value); err == nil {
-				names[name] = ""
+				names[name] = minors.Flag{}
 			}
 		}
 		return true

@@ -14,6 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/ccmadm/ccmadm/api/minors"
 )
 
 // upFlags say what a lab looks like.
@@ -44,7 +46,7 @@ func newUp(p *places) *cobra.Command {
 	cmd.Flags().StringArrayVar(&flags.images, "image", nil, "image archive to load on every machine (repeatable)")
 	cmd.Flags().StringArrayVar(&flags.binaries, "binary", nil, "program to copy to /usr/local/bin of every machine (repeatable)")
 	flags.build.declare(cmd)
-	cmd.Flags().StringVar(&flags.build.kubernetes, "kubernetes", "1.36", "minor version of Kubernetes")
+	cmd.Flags().StringVar(&flags.build.kubernetes, "kubernetes", minors.Newest(), "minor version of Kubernetes")
 	return cmd
 }
 

@@ -6,12 +6,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ccmadm/ccmadm/api/minors"
 )
 
 // TestUpstream_Modules: the tests are those of the version that the machines have.
 func TestUpstream_Modules(t *testing.T) {
 	b := builder{source: "."}
-	for _, minor := range []string{"1.34", "1.35", "1.36"} {
+	for _, minor := range minors.Known() {
 		const module = "k8s.io/kubernetes"
 		machines, err := b.required("kubernetes-"+minor, module)
 		if err != nil {

@@ -34,6 +34,12 @@ type Facts struct {
 	Profile *templates.Profile
 	// Proxy is the version of kube-proxy, by its DaemonSet; empty: there is none, or it is not known.
 	Proxy string
+	// ProxyMode is what its configuration says: ipvs, iptables, nftables; empty: the default.
+	ProxyMode string
+	// EventsUnset says that the kubelets' configuration has eventRecordQPS: 0.
+	EventsUnset bool
+	// ExternalIPs are Services that have some, as NAMESPACE/NAME.
+	ExternalIPs []string
 	// CutShort is the command that goes on with an upgrade to Asked that kubeadm has begun on this machine, and not
 	// finished; empty: there is none.
 	CutShort string
@@ -66,8 +72,8 @@ type Node struct {
 	// Schedulable says that it is not cordoned, and Refuses names the taint that keeps kubeadm's Job from it.
 	Schedulable bool
 	Refuses     string
-	// Architecture is the machine's, as amd64.
-	Architecture string
+	// Architecture is the machine's, as amd64, and Runtime its container runtime, as containerd://2.1.5.
+	Architecture, Runtime string
 	// Ccmadm is the release of the one that has worked there last; empty: not known.
 	Ccmadm string
 	// Manager is the image of the cloud-controller-manager that runs there; empty: none does.
@@ -82,6 +88,7 @@ const (
 	APIServer         Component = "kube-apiserver"
 	ControllerManager Component = "kube-controller-manager"
 	Scheduler         Component = "kube-scheduler"
+	Etcd              Component = "etcd"
 	Kubelet           Component = "kubelet"
 	Manager           Component = "cloud-controller-manager"
 	Kubeadm           Component = "kubeadm"

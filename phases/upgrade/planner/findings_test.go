@@ -9,7 +9,6 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -37,13 +36,6 @@ func (tt row) run(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestTables_KnowTheNewestMinor(t *testing.T) {
-	if kubeadm.Newest != compared {
-		t.Errorf("what components refuse was compared up to %s, and ccmadm drives %s: compare --help, and the feature gates that "+
-			"the sources declare; add what is gone", compared, kubeadm.Newest)
-	}
 }
 
 func TestNew_Target(t *testing.T) {
@@ -195,7 +187,7 @@ func TestNew_Uses(t *testing.T) {
 		{
 			name: "a feature gate",
 			do:   use(Use{Component: Kubelet, Name: GatePrefix + "MemoryManager", Value: "true", Where: "ConfigMap/kube-system/kubelet-config"}),
-			want: []string{"error U5 ConfigMap/kube-system/kubelet-config"}, says: "kubelet v1.36.3 does not know the feature gate MemoryManager",
+			want: []string{"error U5 ConfigMap/kube-system/kubelet-config"}, says: "kubelet 1.36 does not know the feature gate MemoryManager, which was removed in 1.36",
 		},
 		{
 			name: "the same, and a version that knows it still",
@@ -221,6 +213,59 @@ func TestNew_Uses(t *testing.T) {
 	} {
 		tt.run(t)
 	}
+}
+
+// to137 is a cluster of 1.36 without anything that 1.37 does not take.
+func to137(f *Facts) {
+	allAt(f, "v1.36.3", "v1.36.1")
+	f.Asked, f.Kubeadm, f.Image, f.Newest = "v1.37.2", "v1.37.2", "registry.example/mine:1.37", "1.37"
+}
+
+// TestNew_To137 plants what 1.37 breaks, as people have it; and nothing.
+func TestNew_To137(t *testing.T) {
+	const live, kubelets = "ConfigMap/kube-system/kubeadm-config", "ConfigMap/kube-system/kubelet-config"
+	gate := func(c Component, name, value, where string) Use {
+		return Use{Component: c, Name: GatePrefix + name, Value: value, Where: where}
+	}
+	planted := []struct {
+		use  Use
+		want string
+	}{
+		{Use{Component: ControllerManager, Name: "concurrent-service-syncs", Value: "2", Where: live}, "error U4 " + live},
+		{Use{Component: Etcd, Name: "experimental-initial-corrupt-check", Value: "true", Where: live}, "error U4 " + live},
+		{Use{Component: Etcd, Name: "experimental-watch-progress-notify-interval", Value: "5s", Where: live}, "error U4 " + live},
+		{Use{Component: Etcd, Name: "discovery", Value: "https://x", Where: live}, "error U4 " + live},
+		{Use{Component: Kubelet, Name: "containerd-namespace", Value: "k8s.io", Where: "/etc/default/kubelet:1", Node: "cp2"}, "error U4 cp2:/etc/default/kubelet:1"},
+		{Use{Component: Kubelet, Name: "storage-driver-db", Value: "x", Where: "/etc/default/kubelet:2", Node: "cp2"}, "error U4 cp2:/etc/default/kubelet:2"},
+		{gate(Kubelet, "SidecarContainers", "true", kubelets), "error U5 " + kubelets},
+		{gate(Kubelet, "PreventStaticPodAPIReferences", "false", kubelets), "error U5 " + kubelets},
+		{gate(Kubelet, "PodLifecycleSleepAction", "true", kubelets), "error U5 " + kubelets},
+		{gate(APIServer, "AnonymousAuthConfigurableEndpoints", "true", live), "error U5 " + live},
+		{gate(APIServer, "StructuredAuthenticationConfiguration", "true", live), "error U5 " + live},
+		{gate(ControllerManager, "JobSuccessPolicy", "true", live), "error U5 " + live},
+		{gate(Scheduler, "SchedulerQueueingHints", "true", live), "error U5 " + live},
+		{gate(Proxy, "SidecarContainers", "true", "ConfigMap/kube-system/kube-proxy"), "error U5 ConfigMap/kube-system/kube-proxy"},
+		{gate(APIServer, "HostnameOverride", "false", live), "error U15 " + live},
+		{gate(Kubelet, "PLEGOnDemandRelist", "false", kubelets), "error U15 " + kubelets},
+		{gate(Kubeadm, "PublicKeysECDSA", "true", live), "warning U5 " + live},
+	}
+	for _, tt := range planted {
+		row{
+			name: string(tt.use.Component) + " " + tt.use.Name, do: func(f *Facts) { to137(f); f.Uses = append(f.Uses, tt.use) },
+			want: []string{tt.want},
+		}.run(t)
+	}
+	row{name: "nothing", do: to137}.run(t)
+	row{
+		name: "what 1.38 and 1.40 end, and what 1.37 does otherwise",
+		do: func(f *Facts) {
+			to137(f)
+			f.Nodes[0].Runtime, f.Nodes[1].Runtime, f.ProxyMode, f.EventsUnset = "containerd://1.7.27", "containerd://2.1.5", "ipvs", true
+			f.ExternalIPs = []string{"default/web"}
+		},
+		want: []string{"warning U16 ", "warning U17 ConfigMap/kube-system/kube-proxy", "warning U18 ", "warning U19 " + kubelets},
+		says: "cp1 (containerd://1.7.27)",
+	}.run(t)
 }
 
 // delete36 takes the release for 1.36 out of a copy of a profile.

@@ -8,12 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/minors"
 )
 
-// compared is the newest minor version that the tables below were compared with.
-const compared = "1.36"
-
-// gone is an argument that a component has not, or refuses, from a minor version on.
+// gone is an argument that a component refuses, or passes over, of which upstream's own flags do not tell: it is still
+// there and takes one value alone, or went before the oldest minor that ccmadm knows.
 type gone struct {
 	component Component
 	name      string
@@ -24,8 +23,7 @@ type gone struct {
 	but string
 }
 
-// goneFlags are those of which clusters in external mode are known to have some left over, and all that kubelet,
-// kube-apiserver, kube-controller-manager and kube-scheduler have lost from 1.34 to 1.36, by comparing their --help.
+// goneFlags are those of which clusters in external mode are known to have some left over.
 func goneFlags() []gone {
 	return []gone{
 		{component: APIServer, name: "cloud-provider", since: 33, id: "A6"},
@@ -35,54 +33,22 @@ func goneFlags() []gone {
 		{component: ControllerManager, name: "cloud-config", since: 31, id: "A18"},
 		{component: Kubelet, name: "cloud-provider", since: 31, id: "A4", but: "external"},
 		{component: Kubelet, name: "cloud-config", since: 34, id: "A5"},
-		{component: Kubelet, name: "pod-infra-container-image", since: 35, id: finding.FlagGone},
 	}
 }
 
-// KubeletFlags are the names of kubelet arguments that a plan asks for.
-func KubeletFlags() []string {
+// KubeletFlags are the names of kubelet arguments that a plan for the version asks for: its feature gates, and all that
+// it refuses and an earlier one knew.
+func KubeletFlags(target *version.Version) []string {
 	names := []string{"feature-gates"}
 	for _, g := range goneFlags() {
 		if g.component == Kubelet {
 			names = append(names, g.name)
 		}
 	}
-	return names
+	return append(names, minors.Load().RemovedFlags(string(Kubelet), minorOf(target))...)
 }
 
-// goneGates are the feature gates that components of a minor version do not know any more: unknown ones end them. By
-// comparing what k8s.io/kubernetes, apiserver, component-base and controller-manager v1.34.4, v1.35.4 and v1.36.3
-// declare.
-func goneGates(minor uint) []string {
-	since := map[uint][]string{
-		35: {
-			"AllowServiceLBStatusOnNonLB", "ComponentSLIs", "CronJobsScheduledAnnotation", "LoadBalancerIPMode", "PodIndexLabel",
-			"ProbeHostPodSecurityStandards", "SizeMemoryBackedVolumes", "StatefulSetAutoDeletePVC",
-			"StrictCostEnforcementForVAP", "StrictCostEnforcementForWebhooks", "UserNamespacesPodSecurityStandards",
-		},
-		36: {
-			"CSIMigrationPortworx", "HonorPVReclaimPolicy", "InPlacePodVerticalScalingAllocatedStatus",
-			"InTreePluginPortworxUnregister", "MemoryManager", "ServiceTrafficDistribution",
-			"StructuredAuthorizationConfiguration", "TopologyAwareHints", "WatchFromStorageWithoutResourceVersion",
-		},
-	}
-	return upTo(since, minor)
-}
-
-// goneKubeadmGates are those of kubeadm's own.
-func goneKubeadmGates(minor uint) []string {
-	return upTo(map[uint][]string{35: {"WaitForAllControlPlaneComponents"}, 36: {"ControlPlaneKubeletLocalMode"}}, minor)
-}
-
-func upTo(since map[uint][]string, minor uint) []string {
-	var list []string
-	for m, names := range since {
-		if m <= minor {
-			list = append(list, names...)
-		}
-	}
-	return list
-}
+func minorOf(v *version.Version) string { return version.MajorMinor(v.Major(), v.Minor()).String() }
 
 // checkUses finds what components of the target refuse, each by its place.
 func (p *planner) checkUses() {
@@ -114,7 +80,7 @@ func (p *planner) checkUses() {
 	}
 	if len(p.Unseen) > 0 && p.kubeletsMove() && p.target.Minor() > p.oldest.Minor() {
 		f := finding.FlagsUnseen.New("", "the files of kubelet arguments cannot be seen from here, of "+inOrder(p.Unseen))
-		f.Next = "on each: grep -nE -e '--(" + strings.Join(KubeletFlags(), "|") + ")' /var/lib/kubelet/kubeadm-flags.env " +
+		f.Next = "on each: grep -nE -e '--(" + strings.Join(KubeletFlags(p.target), "|") + ")' /var/lib/kubelet/kubeadm-flags.env " +
 			"/etc/default/kubelet /etc/sysconfig/kubelet /etc/systemd/system/kubelet.service.d/*"
 		p.add(f)
 	}
@@ -132,17 +98,6 @@ func (p *planner) leads(node string) bool {
 	return slices.ContainsFunc(p.Nodes, func(n Node) bool { return n.Name == node && n.ControlPlane })
 }
 
-// judgeKubeadmGate: kubeadm upgrade passes over what it does not know in the live configuration, and leaves it there.
-func (p *planner) judgeKubeadmGate(gate string) (finding.Finding, bool) {
-	if !slices.Contains(goneKubeadmGates(p.target.Minor()), gate) {
-		return finding.Finding{}, false
-	}
-	f := finding.GateGone.New("", fmt.Sprintf("kubeadm v%s does not know its feature gate %s: an upgrade passes over it, "+
-		"and a file that has it, too, is refused", p.target, gate))
-	f.Severity = finding.SeverityWarning
-	return f, true
-}
-
 // Refuses tells whether a component of the version ends with what it is told, or passes over it. Controllers whose
 // names are still known are not meant.
 func Refuses(v *version.Version, u Use) bool {
@@ -153,16 +108,23 @@ func Refuses(v *version.Version, u Use) bool {
 
 // judge says what is wrong with one argument or feature gate.
 func (p *planner) judge(u Use) (finding.Finding, bool) {
-	minor := p.target.Minor()
+	none := finding.Finding{}
+	minor, history := minorOf(p.target), minors.Load()
 	if gate, is := strings.CutPrefix(u.Name, GatePrefix); is {
 		if u.Component == Kubeadm {
-			return p.judgeKubeadmGate(gate)
+			refusal, why := history.KubeadmGate(gate, minor)
+			f := finding.GateGone.New("", why+": an upgrade passes over it, and a file that has it, too, is refused")
+			f.Severity = finding.SeverityWarning
+			return f, refusal != minors.Accepted
 		}
-		if !slices.Contains(goneGates(minor), gate) {
-			return finding.Finding{}, false
+		switch refusal, why := history.Gate(string(u.Component), gate, u.Value, minor); refusal {
+		case minors.Unknown:
+			return finding.GateGone.New("", why), true
+		case minors.Locked:
+			return finding.GateLocked.New("", why), true
+		default:
+			return none, false
 		}
-		message := fmt.Sprintf("%s v%s does not know the feature gate %s, and ends", u.Component, p.target, gate)
-		return finding.GateGone.New("", message), true
 	}
 	if u.Component == ControllerManager && u.Name == "controllers" {
 		for name := range strings.SplitSeq(u.Value, ",") {
@@ -172,12 +134,13 @@ func (p *planner) judge(u Use) (finding.Finding, bool) {
 		}
 	}
 	for _, g := range goneFlags() {
-		if g.component != u.Component || g.name != u.Name || minor < g.since ||
+		if g.component != u.Component || g.name != u.Name || p.target.Minor() < g.since ||
 			g.but != "" && (u.Value == g.but || u.Value == "") {
 			continue
 		}
 		return g.id.New("", fmt.Sprintf("%s has --%s=%s, which 1.%d and newer refuse or ignore",
 			u.Component, u.Name, u.Value, g.since)), true
 	}
-	return finding.Finding{}, false
+	refusal, why := history.Flag(string(u.Component), u.Name, minor)
+	return finding.FlagGone.New("", why), refusal != minors.Accepted
 }

@@ -131,10 +131,10 @@ func Newer(p *templates.Profile, image string, api *version.Version) (string, bo
 	return m.String(), known && api.Minor() < m.from
 }
 
-// minors are the versions of Kubernetes that a release is for, 1.from to 1.to.
-type minors struct{ from, to uint }
+// servedMinors are the versions of Kubernetes that a release is for, 1.from to 1.to.
+type servedMinors struct{ from, to uint }
 
-func (m minors) String() string {
+func (m servedMinors) String() string {
 	if m.from == m.to {
 		return fmt.Sprintf("1.%d", m.from)
 	}
@@ -143,10 +143,10 @@ func (m minors) String() string {
 
 // serves tells what an image is for, by the profile's table. A release that is not in the table counts where releases
 // are called as the Kubernetes that they are for.
-func serves(p *templates.Profile, image string) (m minors, known bool) {
+func serves(p *templates.Profile, image string) (m servedMinors, known bool) {
 	name, tag := split(image)
 	if name != base(p.Image.Repository) {
-		return minors{}, false
+		return servedMinors{}, false
 	}
 	alike := len(p.Image.Tags) > 0
 	for minor, release := range p.Image.Tags {
@@ -160,7 +160,7 @@ func serves(p *templates.Profile, image string) (m minors, known bool) {
 		alike = alike && strings.HasPrefix(strings.TrimPrefix(release, "v"), minor+".")
 	}
 	if v := parsed(tag); !known && alike && v != nil {
-		return minors{v.Minor(), v.Minor()}, true
+		return servedMinors{v.Minor(), v.Minor()}, true
 	}
 	return m, known
 }

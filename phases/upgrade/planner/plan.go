@@ -98,6 +98,7 @@ func New(f Facts) (*Plan, error) {
 		p.checkJob()
 	}
 	p.checkUses()
+	p.checkAhead()
 	p.planManager()
 	p.plan.Findings = append(p.plan.Findings, f.Troubles...)
 	p.listComponents()

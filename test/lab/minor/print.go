@@ -17,6 +17,11 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 )
 
+type flag struct {
+	Default    string `json:"default,omitempty"`
+	Deprecated string `json:"deprecated,omitempty"`
+}
+
 type gate struct {
 	Stage   string `json:"stage,omitempty"`
 	Default bool   `json:"default,omitempty"`
@@ -25,12 +30,12 @@ type gate struct {
 
 func main() {
 	var component struct {
-		Flags map[string]string `json:"flags"`
-		Gates map[string]gate   `json:"gates"`
+		Flags map[string]flag `json:"flags"`
+		Gates map[string]gate `json:"gates"`
 	}
-	component.Flags, component.Gates = map[string]string{}, map[string]gate{}
+	component.Flags, component.Gates = map[string]flag{}, map[string]gate{}
 	for _, set := range flags() {
-		set.VisitAll(func(f *pflag.Flag) { component.Flags[f.Name] = f.Deprecated })
+		set.VisitAll(func(f *pflag.Flag) { component.Flags[f.Name] = flag{Default: f.DefValue, Deprecated: f.Deprecated} })
 	}
 	for name, specs := range utilfeature.DefaultMutableFeatureGate.GetAllVersioned() {
 		last := specs[len(specs)-1]

@@ -1,0 +1,71 @@
+package minors
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Refusal is why a program of a minor version ends with what it is given.
+type Refusal string
+
+// The refusals.
+const (
+	Accepted Refusal = ""
+	Unknown  Refusal = "unknown"
+	Locked   Refusal = "locked"
+)
+
+// Flag tells whether a component of a minor, as "1.37", has a flag of that name, and why not, for people. What no table
+// has is accepted.
+func (h History) Flag(component, flag, minor string) (Refusal, string) {
+	m, known := h.Of(minor)
+	flags, asked := m.Flags[component]
+	_, has := flags[flag]
+	if !known || !asked || has || slices.Contains([]string{"help", "version"}, flag) { // which are added when it runs
+		return Accepted, ""
+	}
+	return Unknown, fmt.Sprintf("%s %s does not know --%s%s", component, minor, flag, since(h.FlagRemoved(component, flag, minor)))
+}
+
+// Gate tells whether a component of a minor takes a value, "true" or "false", of a feature gate, and why not, for people.
+// An empty value is not judged.
+func (h History) Gate(component, gate, value, minor string) (Refusal, string) {
+	m, known := h.Of(minor)
+	if _, asked := m.Flags[component]; !known || !asked || component == "etcd" || strings.HasPrefix(gate, "All") {
+		return Accepted, "" // etcd's are its own; AllAlpha and AllBeta stand for others
+	}
+	g, has := m.FeatureGates[gate]
+	if !has || slices.Contains(g.UnknownTo, component) {
+		return Unknown, fmt.Sprintf("%s %s does not know the feature gate %s%s", component, minor, gate,
+			since(h.GateRemoved(component, gate, minor)))
+	}
+	if on, err := strconv.ParseBool(value); err == nil && g.Locked && on != g.Default {
+		return Locked, fmt.Sprintf("%s %s does not take %s=%t: the feature gate is locked to %t", component, minor, gate, on, g.Default)
+	}
+	return Accepted, ""
+}
+
+// KubeadmGate is [History.Gate] for kubeadm's own feature gates.
+func (h History) KubeadmGate(gate, minor string) (Refusal, string) {
+	m, known := h.Of(minor)
+	if !known || slices.Contains(m.Kubeadm.Gates, gate) {
+		return Accepted, ""
+	}
+	return Unknown, fmt.Sprintf("kubeadm %s does not know its feature gate %s%s", minor, gate, since(h.KubeadmGateRemoved(gate, minor)))
+}
+
+// ReadsKubeadmAPI tells whether kubeadm of a minor reads files of the version of its API. What no table has is not read.
+func (h History) ReadsKubeadmAPI(apiVersion, minor string) bool {
+	m, known := h.Of(minor)
+	_, reads := m.Kubeadm.API[apiVersion]
+	return reads || !known
+}
+
+func since(minor string) string {
+	if minor == "" {
+		return ""
+	}
+	return ", which was removed in " + minor
+}

@@ -1,0 +1,103 @@
+package kubeadm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/minors"
+	"github.com/ccmadm/ccmadm/manifests/edit"
+)
+
+// obsoleteAPI is the rule about versions of kubeadm's API.
+const obsoleteAPI finding.ID = "A20"
+
+// program is a component by the places where kubeadm's configuration has its arguments.
+type program struct {
+	name string // kube-apiserver
+	path []string
+}
+
+// programs are those of a kind of kubeadm's.
+func programs(kind string) []program {
+	if kind != clusterConfigKind {
+		return []program{{"kubelet", []string{"nodeRegistration", "kubeletExtraArgs"}}}
+	}
+	return []program{
+		{"kube-apiserver", argsPath("apiServer")}, {"kube-controller-manager", argsPath("controllerManager")},
+		{"kube-scheduler", argsPath("scheduler")}, {"etcd", argsPath("etcd")},
+	}
+}
+
+func (l *inspection) minorName() string { return fmt.Sprintf("1.%d", l.minor) }
+
+// refused reports arguments and feature gates with which the version's components end, by what they print of themselves.
+// Those of the time of built-in clouds have rules of their own.
+func (l *inspection) refused(p part) {
+	for _, program := range programs(p.kind) {
+		for _, a := range extraArgs(p.value(program.path...)) {
+			if a.name == "feature-gates" {
+				for pair := range strings.SplitSeq(a.value, ",") {
+					gate, value, _ := strings.Cut(strings.TrimSpace(pair), "=")
+					refusal, why := l.history.Gate(program.name, gate, value, l.minorName())
+					l.refusedGate(p, a, refusal, why)
+				}
+				continue
+			}
+			old := slices.ContainsFunc(cloudFlags(p.kind), func(f cloudFlag) bool {
+				return f.name == a.name && slices.Equal(f.component, program.path)
+			})
+			if _, why := l.history.Flag(program.name, a.name, l.minorName()); why != "" && !old {
+				flag := cloudFlag{component: program.path, name: a.name}
+				l.add(finding.FlagGone, p, a.key, why, func() error { return p.drop(flag) })
+			}
+		}
+	}
+	if p.kind != clusterConfigKind {
+		return
+	}
+	for _, gate := range l.file.FeatureGates() {
+		if _, why := l.history.KubeadmGate(gate, l.minorName()); why != "" {
+			l.add(finding.GateGone, p, p.value("featureGates"), why, nil)
+		}
+	}
+}
+
+func (l *inspection) refusedGate(p part, a extraArg, refusal minors.Refusal, why string) {
+	switch refusal {
+	case minors.Unknown:
+		l.add(finding.GateGone, p, a.key, why, nil)
+	case minors.Locked:
+		l.add(finding.GateLocked, p, a.key, why, nil)
+	case minors.Accepted:
+	}
+}
+
+// componentConfiguration looks at the feature gates of documents that kubeadm passes on.
+func (l *inspection) componentConfiguration(d *document) {
+	kind := edit.Scalar(edit.Lookup(d.Root, "kind"))
+	component := map[string]string{"KubeletConfiguration": "kubelet", "KubeProxyConfiguration": "kube-proxy"}[kind]
+	if component == "" {
+		return
+	}
+	p := part{doc: d, kind: kind, object: kind, minor: l.minor}
+	for _, g := range extraArgs(p.value("featureGates")) { // the same form: a mapping of names to values
+		refusal, why := l.history.Gate(component, g.name, g.value, l.minorName())
+		l.refusedGate(p, g, refusal, why)
+	}
+}
+
+// readable reports a document of a version of kubeadm's API that kubeadm of the version does not read.
+func (l *inspection) readable(d *document) {
+	if !d.isKubeadm() || l.history.ReadsKubeadmAPI(d.apiVersion, l.minorName()) {
+		return
+	}
+	message := fmt.Sprintf("kubeadm %s does not read %s", l.minorName(), d.apiVersion)
+	if _, last := l.history.KubeadmAPI(d.apiVersion); d.apiVersion == v1beta3 {
+		message += fmt.Sprintf("; kubeadm %s is the last that does, and writes it in the new form: "+
+			"kubeadm config migrate --old-config OLD --new-config NEW", last)
+	}
+	p := part{doc: d, kind: d.kind, object: d.kind, minor: l.minor}
+	l.add(obsoleteAPI, p, edit.Lookup(d.Root, "apiVersion"), message, nil)
+}
