@@ -85,8 +85,10 @@ func (r *release) writeAptRelease(file string) error {
 		fmt.Fprintf(&md5sums, " %x %d %s\n", md5.Sum(data), len(data), name)
 		fmt.Fprintf(&sha256sums, " %s %d %s\n", sum, len(data), name)
 	}
-	fmt.Fprintf(&text, "Origin: ccmadm\nLabel: ccmadm\nSuite: stable\nVersion: %s\nDate: %s\nArchitectures: amd64 arm64\nDescription: ccmadm %s\nMD5Sum:\n%sSHA256:\n%s",
-		debianVersion(r.version), r.date.Format("Mon, 02 Jan 2006 15:04:05 UTC"), r.version, md5sums.String(), sha256sums.String())
+	date := r.date.Format("Mon, 02 Jan 2006 15:04:05 UTC")
+	fmt.Fprintf(&text, "Origin: ccmadm\nLabel: ccmadm\nSuite: stable\nVersion: %s\nDate: %s\n", debianVersion(r.version), date)
+	fmt.Fprintf(&text, "Architectures: amd64 arm64\nDescription: ccmadm %s\n", r.version)
+	fmt.Fprintf(&text, "MD5Sum:\n%sSHA256:\n%s", md5sums.String(), sha256sums.String())
 	return os.WriteFile(file, text.Bytes(), 0o644)
 }
 

@@ -33,8 +33,9 @@ type artefact struct {
 func nodes() []platform { return []platform{{"linux", "amd64"}, {"linux", "arm64"}} }
 
 func programs() []program {
+	workstations := append(nodes(), platform{"darwin", "amd64"}, platform{"darwin", "arm64"})
 	return []program{
-		{"ccmadm", "bootstraps kubeadm clusters in external cloud mode", append(nodes(), platform{"darwin", "amd64"}, platform{"darwin", "arm64"}), "0"},
+		{"ccmadm", "bootstraps kubeadm clusters in external cloud mode", workstations, "0"},
 		{"cloud-controller-manager", "the cloud-controller-manager of provider onprem", nodes(), "65532"},
 		{"node-agent", "announces addresses of load balancers and of the control plane", nodes(), "0"},
 	}

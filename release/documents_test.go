@@ -145,15 +145,16 @@ func TestProvenance(t *testing.T) {
 		}
 		return value
 	}
+	const releasing = "https://github.com/ccmadm/ccmadm/blob/main/docs/contributing/releasing.md"
 	for _, tt := range []struct {
 		want string
 		path []string
 	}{
 		{"https://in-toto.io/Statement/v1", []string{"_type"}},
 		{"https://slsa.dev/provenance/v1", []string{"predicateType"}},
-		{"https://github.com/ccmadm/ccmadm/blob/main/docs/contributing/releasing.md#make-release", []string{"predicate", "buildDefinition", "buildType"}},
+		{releasing + "#make-release", []string{"predicate", "buildDefinition", "buildType"}},
 		{"v0.1.0", []string{"predicate", "buildDefinition", "externalParameters", "version"}},
-		{"https://github.com/ccmadm/ccmadm/blob/main/docs/contributing/releasing.md#by-hand", []string{"predicate", "runDetails", "builder", "id"}},
+		{releasing + "#by-hand", []string{"predicate", "runDetails", "builder", "id"}},
 	} {
 		if got := at(tt.path...); got != tt.want {
 			t.Errorf("%s: got %v, want %s", strings.Join(tt.path, "."), got, tt.want)
@@ -200,7 +201,7 @@ func TestKrew(t *testing.T) {
 	for _, p := range plugin.Spec.Platforms {
 		archive := "ccmadm_v0.1.0_" + p.Selector.MatchLabels["os"] + "_" + p.Selector.MatchLabels["arch"] + ".tar.gz"
 		checkDownload(t, archive, p.URI, p.SHA256)
-		if list := run(t, "tar", "-tzf", filepath.Join(made.dir, archive)); p.Bin != "ccmadm" || !strings.Contains(list, "LICENSE\n") || !strings.Contains(list, p.Bin+"\n") {
+		if list := run(t, "tar", "-tzf", filepath.Join(made.dir, archive)); p.Bin != "ccmadm" || list != "LICENSE\nccmadm\n" {
 			t.Errorf("%s: krew links %q, and wants the licence; the archive has\n%s", archive, p.Bin, list)
 		}
 	}
@@ -208,9 +209,9 @@ func TestKrew(t *testing.T) {
 
 func TestHomebrew(t *testing.T) {
 	formula := string(read(t, filepath.Join(made.dir, "ccmadm.rb")))
-	found := regexp.MustCompile(`on_(macos|linux) do|on_(arm|intel) do\s+url "([^"]+)"\s+sha256 "([0-9a-f]{64})"`).FindAllStringSubmatch(formula, -1)
+	part := regexp.MustCompile(`on_(macos|linux) do|on_(arm|intel) do\s+url "([^"]+)"\s+sha256 "([0-9a-f]{64})"`)
 	os, number := "", 0
-	for _, m := range found {
+	for _, m := range part.FindAllStringSubmatch(formula, -1) {
 		if m[1] != "" {
 			os = map[string]string{"macos": "darwin", "linux": "linux"}[m[1]]
 			continue

@@ -44,7 +44,8 @@ func TestImage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if config.Config.User != "65532" || config.Architecture != m.Platform.Architecture || config.Config.Labels["org.opencontainers.image.version"] != "v0.1.0" {
+		version := config.Config.Labels["org.opencontainers.image.version"]
+		if config.Config.User != "65532" || config.Architecture != m.Platform.Architecture || version != "v0.1.0" {
 			t.Errorf("config of %s: %+v", m.Platform, config)
 		}
 		content := mutate.Extract(img)

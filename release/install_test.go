@@ -74,7 +74,7 @@ func TestInstall_NoRelease(t *testing.T) {
 func install(t *testing.T, base, key, target string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sh", filepath.Join(made.dir, "install.sh"))
-	cmd.Env = append(os.Environ(), "CCMADM_BASE_URL="+base, "CCMADM_PUBLIC_KEY="+key, "CCMADM_INSTALL_DIR="+target)
+	cmd.Env = append(os.Environ(), "NO_PROXY=*", "CCMADM_BASE_URL="+base, "CCMADM_PUBLIC_KEY="+key, "CCMADM_INSTALL_DIR="+target)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

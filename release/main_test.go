@@ -105,7 +105,7 @@ func compileSmall(dir, source string) func(context.Context, string, platform, st
 // release is one of a commit that only the tests know, signed with the keys of the fixture.
 func (f fixture) release(version string) (*release, error) {
 	r := &release{
-		version: version, commit: "0123456789abcdef0123456789abcdef01234567", date: time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC),
+		version: version, commit: "0123456789abcdef0123456789abcdef01234567", date: time.Date(2025, 1, 2, 12, 0, 0, 0, time.UTC),
 		source: "..", compile: f.compile, goVersion: "go1.26.8", progress: io.Discard,
 	}
 	var err error
@@ -133,7 +133,7 @@ func writeSignerKey(file string) error {
 func writeGPGKey(file string) error {
 	entity, err := openpgp.NewEntity("ccmadm test", "", "test@example.com", &packet.Config{
 		Algorithm: packet.PubKeyAlgoRSA, RSABits: 2048,
-		Time: func() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) },
+		Time: func() time.Time { return time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC) },
 	})
 	if err != nil {
 		return err

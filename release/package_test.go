@@ -52,7 +52,8 @@ func TestDeb(t *testing.T) {
 			t.Errorf("the package has %s, want no scripts", part.Name())
 		}
 	}
-	for field, want := range map[string]string{"Package": "ccmadm", "Version": "0.1.0", "Architecture": "amd64", "Suggests": "kubeadm"} {
+	fields := map[string]string{"Package": "ccmadm", "Version": "0.1.0", "Architecture": "amd64", "Suggests": "kubeadm"}
+	for field, want := range fields {
 		if got := strings.TrimSpace(run(t, "dpkg-deb", "-f", file, field)); got != want {
 			t.Errorf("%s: got %q, want %q", field, got, want)
 		}
@@ -66,11 +67,15 @@ func TestDeb_Content(t *testing.T) {
 	if !strings.Contains(unit, "\nExecStart=/usr/bin/ccmadm join phase kubelet\n") {
 		t.Errorf("the unit does not start the program of the package:\n%s", unit)
 	}
-	if got := string(read(t, filepath.Join(root, "usr/share/bash-completion/completions/ccmadm"))); got != "# completions of ccmadm for bash\n" {
+	got := string(read(t, filepath.Join(root, "usr/share/bash-completion/completions/ccmadm")))
+	if got != "# completions of ccmadm for bash\n" {
 		t.Errorf("completions: got %q", got)
 	}
 	page := unpacked(t, filepath.Join(root, "usr/share/man/man1/ccmadm-certs-renew.1.gz"))
-	for _, want := range []string{".TH CCMADM-CERTS-RENEW 1 \"November 2026\"", ".SH NAME", "ccmadm-certs-renew \\-", ".SH DESCRIPTION", ".SH OPTIONS", "\\fBccmadm-certs(1)\\fP"} {
+	for _, want := range []string{
+		`.TH "CCMADM-CERTS-RENEW" "1" "January 2025"`, ".SH NAME", `ccmadm-certs-renew \-`,
+		".SH DESCRIPTION", ".SH OPTIONS", `\fBccmadm-certs(1)\fP`,
+	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the man page lacks %q:\n%s", want, page)
 		}
@@ -127,6 +132,7 @@ func TestApt(t *testing.T) {
 	if out, err := apt(t, dir, "update"); err != nil {
 		t.Fatalf("apt-get update: %v\n%s", err, out)
 	}
+	dir = copied(t)
 	flip(t, filepath.Join(dir, "Packages"))
 	flip(t, filepath.Join(dir, "Packages.gz"))
 	if out, err := apt(t, dir, "update"); err == nil {
@@ -148,7 +154,8 @@ func TestApt_Download(t *testing.T) {
 	if out, err := apt(t, dir, "download", "ccmadm:amd64"); err != nil {
 		t.Fatalf("apt-get download: %v\n%s", err, out)
 	}
-	if string(read(t, filepath.Join(dir, "..", "apt", "ccmadm_0.1.0_amd64.deb"))) != string(read(t, filepath.Join(made.dir, "ccmadm_0.1.0_amd64.deb"))) {
+	const name = "ccmadm_0.1.0_amd64.deb"
+	if string(read(t, filepath.Join(dir, "..", "apt", name))) != string(read(t, filepath.Join(made.dir, name))) {
 		t.Error("apt has downloaded another package")
 	}
 }
@@ -169,7 +176,8 @@ func apt(t *testing.T, dir string, args ...string) (string, error) {
 		}
 	}
 	options := []string{
-		"-o", "Dir::State=" + root, "-o", "Dir::State::status=" + filepath.Join(root, "status"), "-o", "Dir::Cache=" + filepath.Join(root, "cache"),
+		"-o", "Dir::State=" + root, "-o", "Dir::State::status=" + filepath.Join(root, "status"),
+		"-o", "Dir::Cache=" + filepath.Join(root, "cache"),
 		"-o", "Dir::Etc::SourceList=" + filepath.Join(root, "sources.list"), "-o", "Dir::Etc::SourceParts=" + filepath.Join(root, "parts"),
 		"-o", "APT::Architecture=amd64", "-o", "APT::Architectures=amd64", "-o", "APT::Sandbox::User=", "-o", "APT::Update::Error-Mode=any",
 	}

@@ -97,7 +97,7 @@ func manSource(name string, r *release, page string) []byte {
 	page = regexp.MustCompile(`(?m)^### (.*)$`).ReplaceAllStringFunc(page, func(heading string) string {
 		return "# " + strings.ToUpper(strings.TrimPrefix(heading, "### "))
 	})
-	title := fmt.Sprintf("%% %q 1 %q \"ccmadm %s\" \"ccmadm\"\n", strings.ToUpper(name), r.date.Format("January 2006"), r.version)
+	title := fmt.Sprintf("%% %q \"1\" %q \"ccmadm %s\" \"ccmadm\"\n", strings.ToUpper(name), r.date.Format("January 2006"), r.version)
 	return []byte(title + "# NAME\n" + name + ` \- ` + short + "\n\n" + page)
 }
 

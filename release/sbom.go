@@ -31,8 +31,10 @@ func (r *release) writeSBOM(file, of string, p program, on ...platform) error {
 		SPDXVersion: v2_3.Version, DataLicense: v2_3.DataLicense, SPDXIdentifier: "DOCUMENT", DocumentName: of,
 		DocumentNamespace: fmt.Sprintf("%s/releases/download/%s/%s#%s", repository, r.version, of, sum),
 		CreationInfo: &v2_3.CreationInfo{
-			Created:  r.date.Format("2006-01-02T15:04:05Z"),
-			Creators: []common.Creator{{CreatorType: "Organization", Creator: "ccmadm"}, {CreatorType: "Tool", Creator: "ccmadm-release-" + r.version}},
+			Created: r.date.Format("2006-01-02T15:04:05Z"),
+			Creators: []common.Creator{
+				{CreatorType: "Organization", Creator: "ccmadm"}, {CreatorType: "Tool", Creator: "ccmadm-release-" + r.version},
+			},
 		},
 	}
 	artefact := r.describe(of, of, r.version, sum)
@@ -112,5 +114,6 @@ func relation(from common.ElementID, kind string, to *v2_3.Package) *v2_3.Relati
 
 // elementID has only the characters that SPDX allows in an identifier.
 func elementID(text string) common.ElementID {
+	text = strings.ReplaceAll(text, "/", "--")
 	return common.ElementID("Package-" + regexp.MustCompile(`[^A-Za-z0-9.-]+`).ReplaceAllString(text, "-"))
 }

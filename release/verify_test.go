@@ -145,7 +145,8 @@ func TestReadSigner_Refuses(t *testing.T) {
 	}
 	run(t, "openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-384", "-out", p384)
 	for file, want := range map[string]string{
-		text: "is not PEM", p384: "want an ECDSA key of P-256", filepath.Join(dir, "none"): "no such file", made.publicKey(): "want an unencrypted PKCS #8 key",
+		text: "is not PEM", p384: "want an ECDSA key of P-256", filepath.Join(dir, "none"): "no such file",
+		made.publicKey(): "want an unencrypted PKCS #8 key",
 	} {
 		if _, err := readSigner(file); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got error %v, want %q", filepath.Base(file), err, want)
