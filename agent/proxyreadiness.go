@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/announce"
 )
 
@@ -54,7 +53,7 @@ func (p *proxyReadiness) mark(ctx context.Context, v *announce.View, services ca
 	for i := range v.Claims {
 		claim := &v.Claims[i]
 		moves := len(claim.Ending) > 0 && claim.Here(v.Node) && !slices.Contains(claim.Ending, v.Node)
-		if claim.Level != v1alpha1.LevelL2 || !moves {
+		if !claim.Level.Elected() || !moves {
 			continue
 		}
 		for _, url := range healthURLs(v.Addresses[v.Node], claim.Services, services) {

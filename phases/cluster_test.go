@@ -43,7 +43,7 @@ const (
 // publish runs the record phase with what is said, and takes its objects away when the test ends.
 func publish(t *testing.T, m *machine.Machine, said config.CloudConfiguration) {
 	t.Helper()
-	if out, err := (phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Flags: said}}).Do(t, m, manager.Record()); err != nil {
+	if out, err := (phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Request: workflow.Request{Flags: said}}}).Do(t, m, manager.Record()); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	t.Cleanup(func() {
@@ -86,7 +86,7 @@ func TestCluster_InitAgain_ComparesWithTheRecord(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			before := phasestest.Snapshot(t, m)
-			r, _ := phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Flags: tt.said}}.Must(t, m)
+			r, _ := phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Request: workflow.Request{Flags: tt.said}}}.Must(t, m)
 			phasestest.WantError(t, bootstrap.CheckClusterRecord(t.Context(), r), tt.wantErr, finding.ExitRefused)
 			if s, err := r.Settings(t.Context()); err != nil || tt.wantErr == "" && s.Provider != "hetzner" {
 				t.Errorf("settings are %+v, %v; want the record's", s, err)
@@ -105,7 +105,7 @@ func TestCluster_InitAgain_CorrectsAnImageThatNeverRan(t *testing.T) {
 	said := config.CloudConfiguration{ControllerManager: config.ControllerManager{Image: "right:1"}}
 	check := func(wantErr, wantImage string) {
 		t.Helper()
-		r, _ := phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Flags: said}}.Must(t, m)
+		r, _ := phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Request: workflow.Request{Flags: said}}}.Must(t, m)
 		phasestest.WantError(t, bootstrap.CheckClusterRecord(t.Context(), r), wantErr, finding.ExitRefused)
 		if s, err := r.Settings(t.Context()); err != nil || wantErr == "" && s.ControllerManager.Image != wantImage {
 			t.Errorf("image is %q, %v, want %q", s.ControllerManager.Image, err, wantImage)
@@ -129,7 +129,7 @@ func TestCluster_InitAgain_WithADeletedRecord(t *testing.T) {
 	if err != nil || s.Provider != "hetzner" || s.Mode != config.ModeDaemonSet || s.ClusterName != "ber1" {
 		t.Errorf("settings are %+v, %v; want those of the record", s, err)
 	}
-	r, _ = phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Flags: config.CloudConfiguration{Provider: "onprem"}}}.Must(t, m)
+	r, _ = phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Request: workflow.Request{Flags: config.CloudConfiguration{Provider: "onprem"}}}}.Must(t, m)
 	phasestest.WantError(t, bootstrap.CheckClusterRecord(t.Context(), r), "the cluster's record says \"hetzner\"", finding.ExitRefused)
 }
 
@@ -220,7 +220,7 @@ func offerJoin(t *testing.T) {
 func join(said config.CloudConfiguration, hash string) phasestest.Run {
 	endpoint := strings.Trim(strings.TrimPrefix(phasestest.Cluster.Config.Host, "https://"), "/")
 	return phasestest.Run{
-		Inputs: workflow.Inputs{Role: kubeadm.RoleJoin, Flags: said},
+		Inputs: workflow.Inputs{Role: kubeadm.RoleJoin, Request: workflow.Request{Flags: said}},
 		Args:   []string{endpoint, "--token=" + token, "--discovery-token-ca-cert-hash=" + hash, "--node-name=w1"},
 	}
 }

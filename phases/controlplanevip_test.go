@@ -19,7 +19,7 @@ import (
 func withVIP(address string) workflow.Inputs {
 	said := config.CloudConfiguration{}
 	said.ControlPlaneVIP = config.ControlPlaneVIP{Address: address, Interface: "eth0"}
-	return workflow.Inputs{Flags: said}
+	return workflow.Inputs{Request: workflow.Request{Flags: said}}
 }
 
 func TestControlPlaneVIP_Writes(t *testing.T) {

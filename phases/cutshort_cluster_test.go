@@ -79,7 +79,7 @@ func TestCluster_Apply_CutShortBehindEachPhase(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					apply(t, "", workflow.Inputs{Command: "rollback", Flags: *back})
+					apply(t, "", workflow.Inputs{Command: "rollback", Request: workflow.Request{Flags: *back}})
 				}
 				if after := modeOf(t, client, m); after != before {
 					t.Errorf("after a rollback: %s; want %s", after, before)

@@ -111,7 +111,7 @@ func TestFullDisk(t *testing.T) {
 		},
 		{
 			name:   "the kubelet's part of join",
-			run:    phasestest.Run{Inputs: workflow.Inputs{Role: kubeadm.RoleJoin, InstallUnit: true}},
+			run:    phasestest.Run{Inputs: workflow.Inputs{Role: kubeadm.RoleJoin, Request: workflow.Request{InstallUnit: true}}},
 			atMost: 10,
 			phases: func() []workflow.Phase { return []workflow.Phase{kubelet.Phase()} },
 		},

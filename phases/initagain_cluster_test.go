@@ -49,7 +49,7 @@ func unproven() string {
 // initAgain runs phases as a run of the whole list does on a machine that has its cluster.
 func initAgain(t *testing.T, m *machine.Machine, said config.CloudConfiguration, list ...workflow.Phase) (string, error) {
 	t.Helper()
-	r, out := phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Flags: said}}.Must(t, m)
+	r, out := phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Request: workflow.Request{Flags: said}}}.Must(t, m)
 	err := r.Do(t.Context(), list)
 	return out.String(), err
 }
@@ -159,7 +159,7 @@ func TestCluster_InitAgain_KeepsTheProxies(t *testing.T) {
 	m := existingtest.Living(t)
 	proxiesOf := func(single bool) []string {
 		t.Helper()
-		r, _ := phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Single: single}}.Must(t, m)
+		r, _ := phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Request: workflow.Request{Single: single}}}.Must(t, m)
 		r.Getenv = behindProxy
 		s, err := r.InPhase(manager.Addon().Name).Settings(t.Context())
 		if err != nil {
@@ -213,7 +213,7 @@ func TestCluster_InitAgain_BesideARunThatWasCutShort(t *testing.T) {
 	}
 	for _, single := range []bool{false, true} {
 		for _, list := range [][]workflow.Phase{{manager.RBAC(), manager.Addon()}, {manager.Record(), manager.Addon()}} {
-			r, _ := phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Single: single}}.Must(t, m)
+			r, _ := phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Request: workflow.Request{Single: single}}}.Must(t, m)
 			err := r.Do(t.Context(), list)
 			phasestest.WantError(t, err, "run 1, ccmadm apply on cp1, has not come to a good end", finding.ExitRefused)
 			if got() != left {

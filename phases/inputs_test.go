@@ -15,14 +15,14 @@ import (
 
 func TestNew_FlagsThatMeanTheSameToBoth(t *testing.T) {
 	m, _ := machinetest.New(t)
-	r, out := phasestest.Run{Inputs: workflow.Inputs{IgnorePreflightErrors: []string{"C"}}, Args: []string{"--dry-run", "--ignore-preflight-errors=A,B", "--upload-certs"}}.Must(t, m)
+	r, out := phasestest.Run{Inputs: workflow.Inputs{Request: workflow.Request{IgnorePreflightErrors: []string{"C"}}}, Args: []string{"--dry-run", "--ignore-preflight-errors=A,B", "--upload-certs"}}.Must(t, m)
 	if _, err := r.Machine.Files.Write(machine.File{Path: "/etc/x", Data: []byte("x")}); err != nil {
 		t.Fatal(err)
 	}
 	if !r.DryRun || len(phasestest.Snapshot(t, m)) > 0 || !strings.Contains(out.String(), "[dryrun] would write /etc/x") {
 		t.Error("a --dry-run behind the -- would write files")
 	}
-	if diff := cmp.Diff([]string{"C", "A", "B"}, r.Inputs.IgnorePreflightErrors); diff != "" {
+	if diff := cmp.Diff([]string{"C", "A", "B"}, r.IgnorePreflightErrors); diff != "" {
 		t.Errorf("ignored errors (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"--upload-certs=true"}, r.KubeadmRest); diff != "" {

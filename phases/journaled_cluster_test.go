@@ -66,7 +66,7 @@ func TestCluster_Apply_IsInTheJournal_AndRolledBack(t *testing.T) {
 	if err != nil || profile != "" {
 		t.Fatal(profile, err)
 	}
-	if out, _, err := existingtest.ApplyRun(t, m, "", workflow.Inputs{Command: "rollback 1", Flags: *back}); err != nil {
+	if out, _, err := existingtest.ApplyRun(t, m, "", workflow.Inputs{Command: "rollback 1", Request: workflow.Request{Flags: *back}}); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	rec, err := workflow.ReadRecord(t.Context(), client)

@@ -65,7 +65,7 @@ func TestCluster_Phase_GoesByTheClustersRecord(t *testing.T) {
 		{NodeAgent: config.AgentPolicy{Enabled: new(true)}},
 	} {
 		for _, p := range []workflow.Phase{manager.RBAC(), manager.Addon(), manager.ControlPlane(), manager.NodeAgent()} {
-			_, err := phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Flags: said}}.Do(t, m, p)
+			_, err := phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Request: workflow.Request{Flags: said}}}.Do(t, m, p)
 			phasestest.WantError(t, err, "the cluster's record says", finding.ExitRefused)
 		}
 	}
@@ -79,7 +79,7 @@ func TestCluster_Phase_OnAControlPlaneThatJoined(t *testing.T) {
 	}
 	machinetest.Put(t, m, machine.KubeletConfig, "x")
 	machinetest.Put(t, m, machine.KubeadmConfig, phasestest.JoinConfig)
-	other := workflow.Inputs{Flags: config.CloudConfiguration{Provider: "sample"}}
+	other := workflow.Inputs{Request: workflow.Request{Flags: config.CloudConfiguration{Provider: "sample"}}}
 	_, err := phasestest.Run{Config: phasestest.InitConfig, Inputs: other}.Do(t, m, manager.RBAC())
 	phasestest.WantError(t, err, "the cluster's record says", finding.ExitRefused)
 }

@@ -20,7 +20,7 @@ func TestCluster_Rollout_KnowsItsOwnStaticPod(t *testing.T) {
 	m, _ := phasestest.ControlPlaneMachine(t, phasestest.Cluster.Config)
 	said := config.CloudConfiguration{ClusterName: "ber1", ControllerManager: config.ControllerManager{ExtraEnv: []string{"A=1", "B=2"}}}
 	for _, p := range []workflow.Phase{manager.Kubeconfig(), manager.ControlPlane()} {
-		if out, err := (phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Flags: said}}).Do(t, m, p); err != nil {
+		if out, err := (phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Request: workflow.Request{Flags: said}}}).Do(t, m, p); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}

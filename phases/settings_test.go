@@ -53,7 +53,7 @@ func TestSettle(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			m, _ := machinetest.New(t)
-			r, _ := phasestest.Run{Inputs: workflow.Inputs{Flags: tt.given}}.Must(t, m)
+			r, _ := phasestest.Run{Inputs: workflow.Inputs{Request: workflow.Request{Flags: tt.given}}}.Must(t, m)
 			got, err := r.Settings(t.Context())
 			if tt.wantErr != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.wantErr) {

@@ -4,26 +4,32 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/ccmadm/ccmadm/api/minors"
 )
+
+//go:generate go test . -run ^TestChecked_Guide$ -count=1 -update
 
 var update = flag.Bool("update", false, "rewrite the table of docs/reference/clouds.md")
 
-// The page ends with a table of what the profiles say.
+// The page ends with a table of what the profiles say: the release for each minor version of Kubernetes that is supported, and
+// how the profile was checked.
 func TestChecked_Guide(t *testing.T) {
 	const file = "../docs/reference/clouds.md"
-	const head = "| provider | status | compared with | how | date |\n|---|---|---|---|---|\n"
+	const head = "| provider | status | Kubernetes | release | compared with | how | date |\n|---|---|---|---|---|---|---|\n"
 	var want strings.Builder
 	want.WriteString(head)
 	for _, name := range Names() {
-		p, err := Load(name)
-		if err != nil {
-			t.Fatal(err)
+		p := builtIn(t, name)
+		for _, r := range releasesOf(p) {
+			c := p.Checked
+			fmt.Fprintf(&want, "| %s | %s | %s | %s | %s | %s | %s |\n", name, p.Status, r.minors, r.tag, c.Version, c.How, c.Date)
 		}
-		fmt.Fprintf(&want, "| %s | %s | %s | %s | %s |\n", name, p.Status, p.Checked.Version, p.Checked.How, p.Checked.Date)
 	}
 	guide, err := os.ReadFile(file)
 	if err != nil {
@@ -37,9 +43,32 @@ func TestChecked_Guide(t *testing.T) {
 		return
 	}
 	if diff := cmp.Diff(want.String(), head+table); diff != "" {
-		t.Errorf("%s is not what the profiles say; `go test ./templates -run Checked -update` rewrites it (-want +got):\n%s",
-			file, diff)
+		t.Errorf("%s is not what the profiles say; run `make generate` (-want +got):\n%s", file, diff)
 	}
+}
+
+type release struct{ minors, tag string }
+
+// releasesOf lists what a profile runs in the supported minor versions, the newest first.
+func releasesOf(p *Profile) []release {
+	switch i := p.Image; {
+	case i.Repository == "" || i.Tag == "" && len(i.Tags) == 0:
+		return []release{{"any", "you name it"}}
+	case i.Tag == "${version}":
+		return []release{{"any", "that of ccmadm"}}
+	case i.Tag != "":
+		return []release{{"any", i.Tag}}
+	}
+	var list []release
+	for _, minor := range slices.Backward(minors.Supported()) {
+		tag, known := p.Image.Tags[minor]
+		if !known {
+			newest := p.Image.Minors()[0]
+			tag = fmt.Sprintf("none known; %s for %s", p.Image.Tags[newest], newest)
+		}
+		list = append(list, release{minor, tag})
+	}
+	return list
 }
 
 // Those that the tests of this project run are pinned there: a newer program is not yet a proven one.

@@ -72,9 +72,12 @@ func (i Image) tagFor(kubernetes string) (string, error) {
 	if tag, ok := i.Tags[minor]; ok {
 		return tag, nil
 	}
-	near := i.nearest(v)
-	return "", fmt.Errorf("no release of %s for Kubernetes %s is known, the nearest is %s (%s): %s",
-		i.Repository, minor, near, i.Tags[near], waysToName)
+	late, near := "", i.nearest(v)
+	if i.Late != "" && version.MustParseGeneric(i.Minors()[0]).LessThan(v) {
+		late = " (" + i.Late + ")"
+	}
+	return "", fmt.Errorf("no release of %s for Kubernetes %s is known%s, the nearest is %s (%s): %s",
+		i.Repository, minor, late, near, i.Tags[near], waysToName)
 }
 
 // Minors lists the Kubernetes versions of Tags, the newest first.

@@ -78,7 +78,11 @@ func TestImages_Mirror(t *testing.T) {
 }
 
 func TestImage_ByKubernetesVersion(t *testing.T) {
-	image := Image{Repository: "example.com/ccm", Tags: map[string]string{"1.34": "v1.34.3", "1.36": "v1.36.1"}}
+	image := Image{
+		Repository: "example.com/ccm",
+		Tags:       map[string]string{"1.34": "v1.34.3", "1.36": "v1.36.1"},
+		Late:       "no v1.40 is tagged yet", // said of newer versions only
+	}
 	tests := []struct{ version, want, wantErr string }{
 		{version: "v1.36.3", want: "example.com/ccm:v1.36.1"},
 		{version: "1.34.0-rc.1", want: "example.com/ccm:v1.34.3"},
@@ -87,7 +91,10 @@ func TestImage_ByKubernetesVersion(t *testing.T) {
 			wantErr: "no release of example.com/ccm for Kubernetes 1.35 is known, the nearest is 1.36 (v1.36.1): " +
 				"set controllerManager.version",
 		},
-		{version: "v1.40.0", wantErr: "the nearest is 1.36 (v1.36.1)"},
+		{
+			version: "v1.40.0",
+			wantErr: "for Kubernetes 1.40 is known (no v1.40 is tagged yet), the nearest is 1.36 (v1.36.1): set controllerManager.version",
+		},
 		{version: "v1.28.0", wantErr: "the nearest is 1.34 (v1.34.3)"},
 		{version: "", wantErr: "depends on the Kubernetes version"},
 	}

@@ -1,6 +1,7 @@
 package templates
 
 import (
+	"fmt"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,9 +25,10 @@ type Status string
 
 // The statuses.
 const (
-	// Supported: the provider is maintained and has a release for the newest Kubernetes, or one for all.
+	// Supported: the provider is maintained, and releases for each minor version of Kubernetes or for all. One for the
+	// newest may come weeks after Kubernetes: Image says which there are.
 	Supported Status = "Supported"
-	// BestEffort: it should work; the provider lags behind, or parts were never tried.
+	// BestEffort: it should work; the provider skips minor versions, or parts were never tried.
 	BestEffort Status = "BestEffort"
 	// Deprecated: there is something better, which Instead names.
 	Deprecated Status = "Deprecated"
@@ -64,6 +66,9 @@ type Profile struct {
 	Status Status `json:"status"`
 	// Instead says what to use in place of a profile that is Deprecated or an Example.
 	Instead string `json:"instead,omitempty"`
+	// Ended is the day, like 2026-06-30, on which the service or its support ended. The status is then Deprecated, and Instead
+	// names the successor.
+	Ended string `json:"ended,omitempty"`
 	// Home is where the cloud-controller-manager is developed.
 	Home string `json:"home,omitempty"`
 	// Checked says how the profile was compared with the program. Profiles that are built in have to say so.
@@ -132,6 +137,17 @@ type Profile struct {
 
 // Has says whether the provider has the feature.
 func (p *Profile) Has(f Feature) bool { return slices.Contains(p.Features, f) }
+
+// Warning says why the profile should not be used, for preflight, render and lint. Empty: nothing speaks against it.
+func (p *Profile) Warning() string {
+	switch {
+	case p.Ended != "":
+		return fmt.Sprintf("provider %s ended on %s: use %s", p.Name, p.Ended, p.Instead)
+	case p.Instead != "":
+		return fmt.Sprintf("provider %s is %s: %s", p.Name, p.Status, p.Instead)
+	}
+	return ""
+}
 
 // Supports says whether the provider can run that way.
 func (p *Profile) Supports(m Mode) bool { return slices.Contains(p.Modes, m) }
@@ -293,6 +309,8 @@ type Image struct {
 	Tags map[string]string `json:"tags,omitempty"`
 	// Rule says for people how releases follow those of Kubernetes.
 	Rule string `json:"rule,omitempty"`
+	// Late says, where Tags has none for the newest minor version, what was looked at, and when.
+	Late string `json:"late,omitempty"`
 }
 
 // NodeRules say what a provider expects of a machine's kubelet. A node that breaks them is never found in the cloud:

@@ -137,6 +137,18 @@ func TestParse(t *testing.T) {
 			wantErr: []string{"instead: Required value"},
 		},
 		{
+			name:    "ended, and yet supported, on no day",
+			old:     "status: Supported",
+			new:     "status: Supported\nended: in June",
+			wantErr: []string{`ended: Invalid value: "in June": must be a day`, `ended: Invalid value: "in June": status must be Deprecated`},
+		},
+		{
+			name:    "late, where one tag is for all",
+			old:     "tag: v1",
+			new:     "tag: v1, late: nothing is tagged yet",
+			wantErr: []string{"image.late: Forbidden"},
+		},
+		{
 			name:    "a name rule from nowhere",
 			old:     "modes: [DaemonSet]",
 			new:     "modes: [DaemonSet]\nnode: {nameFrom: ['${host}'], namePattern: '('}",

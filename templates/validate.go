@@ -3,6 +3,7 @@ package templates
 import (
 	"path"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -21,6 +22,7 @@ func (p *Profile) validate() field.ErrorList {
 	if p.Status == Deprecated && p.Instead == "" {
 		errs = append(errs, field.Required(at("instead"), "say what to use instead"))
 	}
+	errs = append(errs, p.validateEnded(at("ended"))...)
 	if p.Checked != nil {
 		errs = append(errs, p.Checked.validate(at("checked"))...)
 	}
@@ -40,6 +42,20 @@ func (p *Profile) validate() field.ErrorList {
 	errs = append(errs, p.validateFiles()...)
 	errs = append(errs, validateRules(at("rbac"), p.RBAC)...)
 	return append(errs, p.validateNode(at("node"))...)
+}
+
+func (p *Profile) validateEnded(at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if p.Ended == "" {
+		return nil
+	}
+	if _, err := time.Parse(time.DateOnly, p.Ended); err != nil {
+		errs = append(errs, field.Invalid(at, p.Ended, "must be a day like 2026-06-30"))
+	}
+	if p.Status != Deprecated {
+		errs = append(errs, field.Invalid(at, p.Ended, "status must be Deprecated, and instead must name the successor"))
+	}
+	return errs
 }
 
 // validateBuiltIn asks of the catalogue what a user's own profile need not say.

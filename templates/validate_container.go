@@ -50,6 +50,9 @@ func (i Image) validate(at *field.Path, p *Profile) field.ErrorList {
 			errs = append(errs, field.Invalid(at.Child("tags").Key(minor), tag, floating))
 		}
 	}
+	if i.Late != "" && len(i.Tags) == 0 {
+		errs = append(errs, field.Forbidden(at.Child("late"), "only tags can lack a minor version"))
+	}
 	if i.Tag == "latest" {
 		errs = append(errs, field.Invalid(at.Child("tag"), i.Tag, floating))
 	}

@@ -55,6 +55,11 @@ func process() []Kind {
 				"kubernetes/cloud-provider-openstack#541",
 			},
 		},
+		{
+			ID: "B20", Title: "Provider has ended", Severity: SeverityWarning,
+			Why: "The service or its support is over: its API answers no more, and no release is made for newer versions of Kubernetes.",
+			Do:  "use the provider that the message names",
+		},
 	}
 }
 

@@ -7,19 +7,6 @@ import (
 // AddressPoolKind is the kind of the object with addresses for Services of type LoadBalancer.
 const AddressPoolKind = "AddressPool"
 
-// Level says how an address gets its packets.
-type Level string
-
-// LevelAuto is BGP where a BGPPeer exists when the address is given, and L2 elsewhere. LevelNodeIP publishes the
-// addresses of Nodes and needs neither pool nor agent. LevelL2 answers ARP and NDP on one Node at a time. LevelBGP
-// announces a route from every eligible Node.
-const (
-	LevelAuto   Level = "Auto"
-	LevelNodeIP Level = "NodeIP"
-	LevelL2     Level = "L2"
-	LevelBGP    Level = "BGP"
-)
-
 // ExcludePolicy says what becomes of the label node.kubernetes.io/exclude-from-external-load-balancers, which kubeadm
 // gives to control planes.
 type ExcludePolicy string

@@ -37,7 +37,6 @@ type adopter struct {
 func newAdopter(command string, adoption *adoption.Adoption) adopter {
 	return adopter{adoption: adoption, options: workflow.Inputs{
 		Role: kubeadm.RoleInit, Existing: true, Command: command, Operation: adoption,
-		Kubeadm: kubeadm.Flags(kubeadm.RoleInit),
 	}}
 }
 

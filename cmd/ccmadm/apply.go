@@ -13,7 +13,7 @@ import (
 )
 
 func newApply(s workflow.Streams) *cobra.Command {
-	o := workflow.Inputs{Role: kubeadm.RoleInit, Existing: true, Command: "apply", Operation: record.Ordinary{}, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
+	o := workflow.Inputs{Role: kubeadm.RoleInit, Existing: true, Command: "apply", Operation: record.Ordinary{}}
 	cmd := &cobra.Command{
 		Use:   "apply",
 		Short: "Make the cluster agree with a configuration, or with its record",
@@ -43,7 +43,7 @@ While another run changes the cluster it is refused.` + exitStatuses(
 }
 
 func newDiff(s workflow.Streams) *cobra.Command {
-	o := workflow.Inputs{Role: kubeadm.RoleInit, Existing: true, DryRun: true, Operation: record.Ordinary{}, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
+	o := workflow.Inputs{Role: kubeadm.RoleInit, Existing: true, DryRun: true, Operation: record.Ordinary{}}
 	cmd := &cobra.Command{
 		Use:   "diff",
 		Short: "Show what ccmadm apply would change",

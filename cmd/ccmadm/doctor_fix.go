@@ -13,7 +13,6 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
 	"github.com/ccmadm/ccmadm/machine"
-	"github.com/ccmadm/ccmadm/phases/adoption"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
@@ -37,7 +36,7 @@ func (d *doctor) fixAll(
 	for i, f := range fixes {
 		fmt.Fprintf(s.Out, "%3d. %s %s: %s\n     %s\n", i+1, f.ID, f.Object, f.What, f.Command())
 	}
-	if !d.yes && !adoption.Confirmed(s.In, s.Err, fmt.Sprintf("Apply %d?", len(fixes))) {
+	if !d.yes && !workflow.Confirmed(s.In, s.Err, fmt.Sprintf("Apply %d?", len(fixes))) {
 		fmt.Fprintln(s.Out, "nothing was changed")
 		return errFound
 	}

@@ -76,6 +76,7 @@ type listedProvider struct {
 	Title    string              `json:"title"`
 	Status   templates.Status    `json:"status"`
 	Instead  string              `json:"instead,omitempty"`
+	Ended    string              `json:"ended,omitempty"`
 	Home     string              `json:"home,omitempty"`
 	Features []templates.Feature `json:"features"`
 	Modes    []templates.Mode    `json:"modes"`
@@ -92,6 +93,7 @@ func listJSON(out io.Writer, all []*templates.Profile) error {
 			Title:    p.Title,
 			Status:   p.Status,
 			Instead:  p.Instead,
+			Ended:    p.Ended,
 			Home:     p.Home,
 			Features: p.Features,
 			Modes:    p.Modes,

@@ -18,6 +18,9 @@ func showProfile(out io.Writer, p *templates.Profile) error {
 		}
 	}
 	fmt.Fprintf(&b, "%s (%s), %s", p.Title, p.Name, p.Status)
+	if p.Ended != "" {
+		fmt.Fprintf(&b, ", ended on %s", p.Ended)
+	}
 	if p.Instead != "" {
 		fmt.Fprintf(&b, ": %s", p.Instead)
 	}
@@ -49,7 +52,7 @@ func imageLines(p *templates.Profile) []string {
 	for _, minor := range p.Image.Minors() {
 		lines = append(lines, fmt.Sprintf("Kubernetes %s: %s", minor, p.Image.Tags[minor]))
 	}
-	lines = append(lines, p.Image.Rule)
+	lines = append(lines, p.Image.Rule, p.Image.Late)
 	for _, a := range p.Agents {
 		lines = append(lines, fmt.Sprintf("on every node %s: %s", a.Image.Repository, a.Why))
 	}

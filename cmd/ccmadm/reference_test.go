@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra/doc"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/minors"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
@@ -38,6 +39,7 @@ func TestReference(t *testing.T) {
 	want["findings.md"] = finding.Reference("# Findings\n\nWhat preflight checks, `ccmadm wait`, `ccmadm status`, `ccmadm doctor` and the onprem provider find, by ID. "+
 		"[Rules of ccmadm lint](lint.md) has the rest. IDs never change their meaning.\n", otherFindings())
 	want["exit-statuses.md"] = finding.ExitReference()
+	want["kubernetes-versions.md"] = minors.Reference()
 	want["profile.md"] = fieldPage(t, "Provider profile", "What `--profile FILE` and the files of `templates/profiles` may say, apiVersion `ccmadm.dev/v1alpha1`, kind `ProviderProfile`. "+
 		"Reading is strict: an unknown field is an error with its line. In arguments and variables stand ${clusterName}, ${podSubnet}, ${ipFamily} (ipv4, ipv6 or dualstack), ${routes}, ${endpoint}, ${mode}, "+
 		"${version} (of ccmadm), ${kubernetesVersion}, ${kubeconfig} (of a static pod), ${cloudConfig} and ${file:KEY} (paths in the pod); a text with one that is empty is left out. [Add a provider](../tasks/add-a-provider-profile.md) has an example.",

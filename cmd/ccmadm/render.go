@@ -149,6 +149,9 @@ func (r *renderer) render(s workflow.Streams) ([]*manifests.Object, []byte, erro
 	if err != nil {
 		return nil, nil, err
 	}
+	if w := p.Warning(); w != "" {
+		fmt.Fprintf(s.Err, "ccmadm: warning: %s\n", w)
+	}
 	if r.settings.ClusterName == "" {
 		return nil, nil, finding.Usagef("--cluster-name is missing; clusters of one name in one cloud take each other's load balancers for their own")
 	}

@@ -36,7 +36,7 @@ type rollbacker struct {
 
 func newRollback(s workflow.Streams) *cobra.Command {
 	var r rollbacker
-	r.options = workflow.Inputs{Role: kubeadm.RoleInit, Existing: true, Operation: record.Ordinary{}, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
+	r.options = workflow.Inputs{Role: kubeadm.RoleInit, Existing: true, Operation: record.Ordinary{}}
 	cmd := &cobra.Command{
 		Use:   "rollback [RUN]",
 		Short: "Lead the cluster back to before a run of ccmadm apply, adopt or leave",
@@ -242,7 +242,7 @@ func (r *rollbacker) apply(
 		fmt.Fprintln(s.Out, "[rollback] the cluster is as it was before that run: nothing to do")
 		return nil
 	}
-	if !r.yes && !adoption.Confirmed(s.In, s.Err, "Apply this?") {
+	if !r.yes && !workflow.Confirmed(s.In, s.Err, "Apply this?") {
 		return finding.Refusedf("roll back: it was not confirmed").WithHint("--yes does not ask. Nothing was changed")
 	}
 	back, err := workflow.New(ctx, machine.New(), o, s, version)

@@ -87,10 +87,7 @@ func (u *upgradePlan) run(ctx context.Context, s workflow.Streams, asked string,
 	}
 	u.remote.Via = fleet.Via(u.via)
 	planned := &upgrade.Upgrade{Version: asked, Image: u.image, Remote: u.remote, Again: u.again}
-	o := workflow.Inputs{
-		Role: kubeadm.RoleInit, Existing: true, Kubeadm: kubeadm.Flags(kubeadm.RoleInit),
-		Operation: planned,
-	}
+	o := workflow.Inputs{Role: kubeadm.RoleInit, Existing: true, Operation: planned}
 	if err := planned.Check(); err != nil {
 		return err
 	}

@@ -191,7 +191,6 @@ func (u *upgradeRun) run(ctx context.Context, s workflow.Streams, command string
 	if controlPlane {
 		o.Role, o.Existing, list = kubeadm.RoleInit, true, upgrade.ControlPlane()
 	}
-	o.Kubeadm = kubeadm.Flags(o.Role)
 	r, err := workflow.New(ctx, m, o, s, version)
 	if err != nil {
 		return err

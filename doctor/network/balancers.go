@@ -134,7 +134,7 @@ func sharersOf(c networkingv1.IPAddress) []string {
 	return strings.Split(c.Annotations[v1alpha1.ClaimSharersAnnotation], ",")
 }
 
-// announcers are the Nodes whose live agents announce an address. At level L2 that is one: of several reports the
+// announcers are the Nodes whose live agents announce an address. At an elected level that is one: of several reports the
 // newest counts, since an agent that gives an address away reports it at once, and a dead one never does.
 func (s *Snapshot) announcers(address string) []string {
 	var list []string
@@ -144,7 +144,7 @@ func (s *Snapshot) announcers(address string) []string {
 		said := announces(a, address)
 		switch {
 		case said == nil || !s.live(a):
-		case said.Level != v1alpha1.LevelL2:
+		case !said.Level.Elected():
 			list = append(list, a.Name)
 		case newest == nil || newest.Status.RenewTime.Before(&a.Status.RenewTime):
 			newest = a

@@ -40,13 +40,13 @@ func (s *Snapshot) because(list []Verdict, claims []networkingv1.IPAddress) {
 	}
 }
 
-// owned is the reason for one address. At level L2 one Node has it, and keeps it: none is better than another.
+// owned is the reason for one address. At an elected level one Node has it, and keeps it: none is better than another.
 func (s *Snapshot) owned(node string, c networkingv1.IPAddress, able []string) string {
 	announcers := s.announcers(addressOf(c))
 	here := slices.Contains(announcers, node)
-	if v1alpha1.Level(c.Annotations[v1alpha1.ClaimLevelAnnotation]) != v1alpha1.LevelL2 {
+	if level := v1alpha1.Level(c.Annotations[v1alpha1.ClaimLevelAnnotation]); !level.Elected() {
 		if here {
-			return "level BGP: every Node that may announce it does"
+			return "level " + string(level) + ": every Node that may announce it does"
 		}
 		return ""
 	}

@@ -134,7 +134,7 @@ func (s *Snapshot) agentRules(n *corev1.Node, claims []networkingv1.IPAddress) [
 			pool = &v1alpha1.AddressPool{} // its defaults
 		}
 		list = append(list, selected(n, pool))
-		if v1alpha1.Level(c.Annotations[v1alpha1.ClaimLevelAnnotation]) == v1alpha1.LevelBGP {
+		if v1alpha1.Level(c.Annotations[v1alpha1.ClaimLevelAnnotation]).BySession() {
 			list = append(list, session(a))
 		} else {
 			list = append(list, onInterface(a, pool, addressOf(c)))

@@ -82,7 +82,7 @@ func (s *Snapshot) explain(w *Why, claims []networkingv1.IPAddress) []finding.Fi
 				" of address "+addressOf(c)+" is gone: the Service keeps the address, by defaults"))
 		}
 	}
-	if w.Level == v1alpha1.LevelL2 && len(claims) > 0 && len(w.Announcers) == 0 {
+	if w.Level.Elected() && len(claims) > 0 && len(w.Announcers) == 0 {
 		list = appendNew(list, s.muted()...)
 	}
 	for i := range list {
@@ -109,7 +109,7 @@ func appendNew(list []finding.Finding, more ...finding.Finding) []finding.Findin
 	return list
 }
 
-// muted names the agents that do not report: where many of them had a vote, no address of level L2 has an owner.
+// muted names the agents that do not report: where many of them had a vote, no address of an elected level has an owner.
 func (s *Snapshot) muted() []finding.Finding {
 	var names []string
 	for i := range s.Agents {

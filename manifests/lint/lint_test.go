@@ -379,6 +379,7 @@ func TestCheck_OneBadObject(t *testing.T) {
 func goodManager() string { return good[:strings.Index(good, "---")] }
 
 func TestCheck_ByProvider(t *testing.T) {
+	const ended = "quay.io/equinix-oss/cloud-provider-equinix-metal:v3.8.1"
 	manager := func(image, args string) string {
 		return `apiVersion: apps/v1
 kind: Deployment
@@ -438,6 +439,12 @@ spec:
 			name:  "oci, named from the image",
 			input: manager("ghcr.io/oracle/cloud-provider-oci:v1.32.0", "--v=2, --cluster-name=a, --configure-cloud-routes=false"),
 			want:  "C1:8 fix",
+		},
+		{
+			name: "a provider that has ended is named once",
+			input: manager(ended, "--cloud-provider=equinixmetal, --cluster-name=a, --configure-cloud-routes=false") + "---\n" +
+				manager(ended, "--cloud-provider=equinixmetal, --cluster-name=b, --configure-cloud-routes=false"),
+			want: "B20:1 C1:8 fix C1:23",
 		},
 		{
 			name: "two on the pod network, whose ports would meet on the host's",

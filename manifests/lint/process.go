@@ -24,6 +24,19 @@ func (w *workload) securePort() string {
 	return defaultPort
 }
 
+// endedProviders names each provider once, whatever number of workloads it has.
+func endedProviders(s *Set) []problem {
+	var problems []problem
+	named := map[string]bool{}
+	for _, w := range s.workloads {
+		if p := w.profile; p != nil && p.Ended != "" && !named[p.Name] {
+			named[p.Name] = true
+			problems = append(problems, w.problem(nil, p.Warning(), nil)...)
+		}
+	}
+	return problems
+}
+
 func samePort(s *Set) []problem {
 	var problems []problem
 	taken := map[string]*workload{}

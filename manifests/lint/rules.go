@@ -31,6 +31,7 @@ func detectors() []detector {
 		{id: "B13", workload: removedFlags},
 		{id: "B14", workload: controllers},
 		{id: "B15", workload: provider},
+		{id: "B20", set: endedProviders},
 		{id: "B16", workload: resourceLock},
 		{id: "B17", workload: untagged},
 		{id: "D2", workload: cloudConfig},

@@ -83,6 +83,13 @@ func TestVendors_Tolerations(t *testing.T) {
 		{"scaleway", []string{uninitialized, critical, master}, []string{"B2", "B3"}},
 		{"nutanix", []string{master, controlPlane, notReadyRuns, uninitialized, notReady}, nil},
 		{"kubevirt", []string{uninitialized, controlPlane}, []string{"B2"}},
+		{"proxmox", []string{controlPlane, uninitialized, notReady}, nil},
+		{"cloudstack", []string{uninitialized}, []string{"B2", "B3"}},
+		{"harvester", []string{uninitialized}, []string{"B2", "B3"}},
+		{"xenorchestra", []string{controlPlane, uninitialized}, []string{"B2"}},
+		{"outscale", []string{uninitialized, controlPlane}, []string{"B2"}},
+		{"stackit", []string{uninitialized}, []string{"B2", "B3"}},
+		{"talos", []string{controlPlane, uninitialized, notReady}, nil},
 	}
 	for _, c := range cases {
 		t.Run(c.vendor, func(t *testing.T) {
@@ -179,6 +186,7 @@ func TestOwnManifests(t *testing.T) {
 					v.Image = "example.com/ccm:v1" // only the user knows
 				}
 				findings, err := render(t, p, v).Check()
+				findings = slices.DeleteFunc(findings, func(f finding.Finding) bool { return p.Ended != "" && f.ID == "B20" })
 				if err != nil || len(findings) > 0 {
 					t.Errorf("found %v, error %v", messages(findings), err)
 				}

@@ -174,7 +174,7 @@ func obstacles(m *machine.Machine, client kubernetes.Interface) []obstacle {
 		},
 		{
 			name: "a static pod", want: "adopt in mode StaticPod", happens: func(*testing.T) {},
-			options: workflow.Inputs{Flags: config.CloudConfiguration{Mode: config.ModeStaticPod}},
+			options: workflow.Inputs{Request: workflow.Request{Flags: config.CloudConfiguration{Mode: config.ModeStaticPod}}},
 		},
 	}
 }
@@ -298,7 +298,7 @@ func TestCluster_Adopt_Lifecycle(t *testing.T) {
 		rec.Configuration.ClusterName != "ber1" {
 		t.Errorf("with all nodes known: delete %v, pods %q, %+v", may(), rec.PodSubnet, rec.Configuration)
 	}
-	other := workflow.Inputs{Flags: config.CloudConfiguration{Mode: config.ModeDeployment}}
+	other := workflow.Inputs{Request: workflow.Request{Flags: config.CloudConfiguration{Mode: config.ModeDeployment}}}
 	second, _ := adoption(t, m, other, Adoption{Yes: true})
 	phasestest.WantError(t, adoptPreflight().Do(t.Context(), second), "the cluster's record says DaemonSet", finding.ExitRefused)
 

@@ -11,31 +11,23 @@ import (
 )
 
 // each changes the nodes in the order of the plan: workers as many at a time as was asked for, control planes alone.
-// Where one does not come through, no other is begun, and those under way come to their end.
 func (a *adopter) each(ctx context.Context, plan []*fleet.Node,
 	change func(context.Context, *fleet.Node) error,
 ) error {
 	progress := fleet.NewNodesProgress(a.r.Env, plan)
 	one := func(n *fleet.Node) error {
-		if n.Skipped {
-			a.r.Sayf("%s: skipped", n.Name)
+		if a.isGone(ctx, n, nil) {
 			return nil
 		}
-		began := progress.Began(n)
-		var err error
-		if !a.isGone(ctx, n, nil) {
-			err = change(ctx, n)
-		}
-		progress.Ended(n, began, err)
-		return err
+		return change(ctx, n)
 	}
 	workers := slices.IndexFunc(plan, func(n *fleet.Node) bool { return n.ControlPlane || n.Here })
 	if workers < 0 {
 		workers = len(plan)
 	}
-	failed := fleet.InParallel(plan[:workers], a.op.Parallel, one)
+	failed := progress.Each(plan[:workers], a.op.Parallel, one)
 	if len(failed) == 0 {
-		failed = fleet.InParallel(plan[workers:], 1, one)
+		failed = progress.Each(plan[workers:], 1, one)
 	}
 	if len(failed) == 0 {
 		return nil

@@ -82,7 +82,7 @@ func TestCluster_Adopt_NodeGoneMeanwhile(t *testing.T) {
 				before[v1alpha1.ProvidedNodeIPAnnotation] = "x"
 			}
 			knowAll(t, client, before)
-			r, out := adoption(t, m, workflow.Inputs{Flags: config.CloudConfiguration{Lifecycle: config.LifecycleOff}},
+			r, out := adoption(t, m, workflow.Inputs{Request: workflow.Request{Flags: config.CloudConfiguration{Lifecycle: config.LifecycleOff}}},
 				Adoption{Leave: tt.leave, NodeTimeout: time.Second, Remote: fleet.Remote{Via: fleet.ViaSSH, Skip: []string{here}}})
 			phase := adoptNodes()
 			if tt.leave {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/fleet"
+	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
@@ -22,44 +23,24 @@ func (a *Adoption) openJournal(ctx context.Context, r *workflow.Run, rest []work
 	if err := trial.Refusal(); err != nil {
 		return err
 	}
-	pending := a.Leave || slices.ContainsFunc(plan, func(n *fleet.Node) bool {
+	pending := a.Leave || r.Course.Changes() || slices.ContainsFunc(plan, func(n *fleet.Node) bool {
 		return !n.Skipped && !settled(a, n)
 	})
-	for _, found := range r.Course.Previews {
-		pending = pending || found.Change != ""
-	}
 	client, err := workflow.Connect(r.Env, machine.AdminConf)
 	if err != nil {
 		return err
 	}
 	cutShort, err := NoteCutShort(ctx, client, plan)
-	if err != nil || !pending && !cutShort {
-		return err
+	if err == nil {
+		err = workflow.Begin(ctx, r, pending || cutShort, journal.Failed)
 	}
-	before, err := recordBefore(ctx, r)
-	if err != nil {
-		return err
-	}
-	if err := workflow.OpenRun(ctx, r, client, before); err != nil {
-		return err
-	}
-	if err := workflow.RefuseOtherRecord(ctx, client, before); err != nil {
+	if err != nil || r.Course.Journal == nil {
 		return err
 	}
 	if _, err := NoteCutShort(ctx, client, plan); err != nil { // the run before may have ended while its Lease was watched
 		return err
 	}
 	return a.endRest(ctx, r.Env, client, plan)
-}
-
-// recordBefore is what the cluster's record says when a run begins; empty: it has none.
-func recordBefore(ctx context.Context, r *workflow.Run) (string, error) {
-	s, err := r.Settings(ctx)
-	if err != nil || s.Recorded == nil {
-		return "", err
-	}
-	text, err := s.Recorded.Encode()
-	return string(text), err
 }
 
 // settled tells whether a node is as the run would have it.

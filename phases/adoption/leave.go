@@ -97,6 +97,7 @@ func leavePreflight() workflow.Phase {
 		Short:   "Show what would go, and what nobody would serve any more, and ask",
 		Long:    "Reads the cluster's record, Nodes, Services, kubelets' flags, and what was applied. Writes nothing.",
 		Run: func(ctx context.Context, r *workflow.Run) error {
+			a := adoptionOf(r)
 			err := workflow.RunChecks(ctx, r, []workflow.Check{
 				{ID: finding.CheckPrivileged, Run: workflow.CheckRoot},
 				{ID: finding.CheckClusterRecord, Run: checkLeavable},
@@ -105,26 +106,26 @@ func leavePreflight() workflow.Phase {
 			if err != nil {
 				return err
 			}
-			plan, err := adoptionOf(r).plannedNodes(ctx, r)
+			plan, err := a.plannedNodes(ctx, r)
 			if err != nil {
 				return err
 			}
-			if err := adoptionOf(r).Check(plan); err != nil {
+			if err := a.Check(plan); err != nil {
 				return err
 			}
-			if err := examineLeaving(r.Machine, plan, fleet.ReachBySSH(ctx, r.Env, adoptionOf(r).Remote, plan)); err != nil {
+			if err := examineLeaving(r.Machine, plan, fleet.ReachBySSH(ctx, r.Env, a.Remote, plan)); err != nil {
 				return err
 			}
-			if err := adoptionOf(r).showWhatGoes(ctx, r, plan); err != nil {
+			if err := a.showWhatGoes(ctx, r, plan); err != nil {
 				return err
 			}
-			if err := refusePlan(plan, "their kubelets as they are"); err != nil {
+			if err := fleet.RefuseProblems(plan, "their kubelets as they are"); err != nil {
 				return err
 			}
-			if err := adoptionOf(r).confirm(r.Env, "Take these nodes out of external cloud mode, and remove these objects?"); err != nil {
+			if err := r.Confirm(a.Yes, "Take these nodes out of external cloud mode, and remove these objects?"); err != nil {
 				return err
 			}
-			return adoptionOf(r).openJournal(ctx, r, Leave()[1:], plan)
+			return a.openJournal(ctx, r, Leave()[1:], plan)
 		},
 	}
 }
@@ -137,10 +138,11 @@ func leaveNodes() workflow.Phase {
 		Long:    `Reads Nodes. On each machine: "ccmadm node plain". It stops at the first node that does not come through.`,
 		Plan:    planNodes,
 		Run: func(ctx context.Context, r *workflow.Run) error {
-			if err := adoptionOf(r).eachNode(ctx, r, (*adopter).leave); err != nil {
+			a := adoptionOf(r)
+			if err := a.eachNode(ctx, r, (*adopter).leave); err != nil {
 				return err
 			}
-			for _, name := range adoptionOf(r).Skip {
+			for _, name := range a.Skip {
 				r.Sayf("%s was skipped, and is in external mode and has ccmadm's files as before; to end that there, as root: "+
 					"ccmadm node plain --purge", name)
 			}

@@ -46,9 +46,11 @@ func TestCluster_Leave_FromHalfWay(t *testing.T) {
 	for done := 3; done <= 6; done++ { // former-provider, begin, cloud-config, rbac, addon
 		r, out := adoption(t, m, workflow.Inputs{}, Adoption{Yes: true})
 		pass(r, out, Adopt()[1:done]...)
-		wait := workflow.Inputs{Flags: config.CloudConfiguration{Wait: config.WaitPolicy{
-			Timeout: metav1.Duration{Duration: time.Second},
-		}}}
+		wait := workflow.Inputs{
+			Request: workflow.Request{Flags: config.CloudConfiguration{Wait: config.WaitPolicy{
+				Timeout: metav1.Duration{Duration: time.Second},
+			}}},
+		}
 		r, out = adoption(t, m, wait, Adoption{Leave: true, Yes: true})
 		pass(r, out, leavePreflight(), off(manager.RBAC()), off(manager.Addon()), triedRollout())
 		if got := managerRuns(); got != (done == 6) {

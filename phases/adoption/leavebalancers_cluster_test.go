@@ -62,7 +62,7 @@ func TestCluster_Leave_ReleasesBalancers(t *testing.T) {
 		}
 		return given.NetworkingV1().IPAddresses().Delete(ctx, "192.0.2.50", metav1.DeleteOptions{})
 	}
-	options := workflow.Inputs{ReleaseBalancers: release}
+	options := workflow.Inputs{Request: workflow.Request{ReleaseBalancers: release}}
 	r, out = adoption(t, m, options, Adoption{Leave: true, Yes: true, KeepLoadBalancers: true})
 	if err := leavePreflight().Do(t.Context(), r); err != nil ||
 		!strings.Contains(out.String(), "would remove IPAddress/192.0.2.50\n") {
@@ -101,11 +101,12 @@ func TestCluster_Adopt_ReleasesBalancers(t *testing.T) {
 		return given.NetworkingV1().IPAddresses().Delete(ctx, "192.0.2.50", metav1.DeleteOptions{})
 	}
 	r, out := adoption(t, m, workflow.Inputs{
-		Command: "adopt", ReleaseBalancers: release, Flags: config.CloudConfiguration{
+		Command: "adopt",
+		Request: workflow.Request{ReleaseBalancers: release, Flags: config.CloudConfiguration{
 			Provider: "sample", ControllerManager: config.ControllerManager{
 				Image: "example.org/ccm:1", ExtraArgs: []string{"--cloud-provider=onprem"},
 			},
-		},
+		}},
 	}, Adoption{Yes: true})
 	phasestest.WantError(t, formerProvider().Do(t.Context(), r), "release what is held of Services: patch Services",
 		finding.ExitError)

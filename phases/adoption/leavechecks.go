@@ -28,6 +28,7 @@ import (
 
 // checkLeavable refuses what this command does not take back.
 func checkLeavable(ctx context.Context, r *workflow.Run) error {
+	a := adoptionOf(r)
 	s, err := r.Settings(ctx)
 	if err != nil {
 		return err
@@ -44,10 +45,10 @@ func checkLeavable(ctx context.Context, r *workflow.Run) error {
 		return finding.Refusedf("leave: the pods' network is the routes that provider %s sets", s.Provider).
 			WithHint("install a CNI plugin, then `ccmadm apply -f FILE` with routes: false")
 	}
-	if err := adoptionOf(r).refuseStaticPods(ctx, r.Env); err != nil {
+	if err := a.refuseStaticPods(ctx, r.Env); err != nil {
 		return err
 	}
-	return adoptionOf(r).refuseBalancers(ctx, r.Env)
+	return a.refuseBalancers(ctx, r.Env)
 }
 
 // refuseStaticPods finds control planes to which another mode has not come yet: their managers would stay, and nobody

@@ -85,20 +85,21 @@ func removeObjects() workflow.Phase {
 			"until all else has gone. It stops where a machine has joined in external cloud mode meanwhile.",
 		Plan: planObjects,
 		Run: func(ctx context.Context, r *workflow.Run) error {
+			a := adoptionOf(r)
 			applier, err := workflow.NewApplier(r.Env, machine.AdminConf)
 			if err != nil {
 				return err
 			}
-			if err := adoptionOf(r).refuseJoined(ctx, r.Env); err != nil {
+			if err := a.refuseJoined(ctx, r.Env); err != nil {
 				return err
 			}
 			if err := removeWorkloads(ctx, r, applier); err != nil {
 				return err
 			}
-			if err := adoptionOf(r).refuseJoined(ctx, r.Env); err != nil { // one may have registered after the manager has ended
+			if err := a.refuseJoined(ctx, r.Env); err != nil { // one may have registered after the manager has ended
 				return err
 			}
-			return adoptionOf(r).removeRest(ctx, r.Env, applier)
+			return a.removeRest(ctx, r.Env, applier)
 		},
 	}
 }
@@ -181,7 +182,7 @@ func releaseBalancers(ctx context.Context, r *workflow.Run, client kubernetes.In
 	if err != nil {
 		return err
 	}
-	err = journal.Ask(ctx, func(ctx context.Context) error { return r.Inputs.ReleaseBalancers(ctx, client) })
+	err = journal.Ask(ctx, func(ctx context.Context) error { return r.ReleaseBalancers(ctx, client) })
 	if err != nil {
 		return finding.Errorf("release what is held of Services: %w", err).WithHint("the same command goes on")
 	}

@@ -23,11 +23,13 @@ func bySample(t *testing.T) (*machine.Machine, kubernetes.Interface) {
 	t.Helper()
 	m, client := plain(t)
 	knowAll(t, client, map[string]string{v1alpha1.ProvidedNodeIPAnnotation: "x"})
-	r, out := adoption(t, m, workflow.Inputs{Flags: config.CloudConfiguration{
-		Provider: "sample", ControllerManager: config.ControllerManager{
-			Image: "example.org/ccm:1", ExtraArgs: []string{"--cloud-provider=onprem"},
-		},
-	}}, Adoption{Yes: true})
+	r, out := adoption(t, m, workflow.Inputs{
+		Request: workflow.Request{Flags: config.CloudConfiguration{
+			Provider: "sample", ControllerManager: config.ControllerManager{
+				Image: "example.org/ccm:1", ExtraArgs: []string{"--cloud-provider=onprem"},
+			},
+		}},
+	}, Adoption{Yes: true})
 	runAll(t.Context(), t, r, out, []workflow.Phase{held(begin()), resolved(manager.RBAC()), resolved(manager.Addon()), resolved(manager.Record())})
 	return m, client
 }
@@ -49,7 +51,7 @@ func mayDeleteNodes(t *testing.T, client kubernetes.Interface) bool {
 func TestCluster_Leave_TakesThePermissionFirst(t *testing.T) {
 	for what, cutShort := range map[string]func(*testing.T, *machine.Machine){
 		"a manager of another mode": func(t *testing.T, m *machine.Machine) {
-			o := workflow.Inputs{Existing: true, Flags: config.CloudConfiguration{Mode: config.ModeDeployment}}
+			o := workflow.Inputs{Existing: true, Request: workflow.Request{Flags: config.CloudConfiguration{Mode: config.ModeDeployment}}}
 			r, out := phasestest.Run{Inputs: o}.Must(t, m)
 			if err := r.Do(t.Context(), []workflow.Phase{manager.Addon()}); err != nil {
 				t.Fatalf("%v\n%s", err, out)

@@ -42,7 +42,8 @@ initialized and Ready, with the addresses that it had. It stops at the first nod
 }
 
 func planNodes(ctx context.Context, r *workflow.Run) (string, error) {
-	plan, err := adoptionOf(r).plannedNodes(ctx, r)
+	a := adoptionOf(r)
+	plan, err := a.plannedNodes(ctx, r)
 	if err != nil {
 		return "", err
 	}
@@ -50,12 +51,12 @@ func planNodes(ctx context.Context, r *workflow.Run) (string, error) {
 	for _, n := range plan {
 		switch {
 		case n.Skipped:
-		case adoptionOf(r).Leave:
+		case a.Leave:
 			lines = append(lines, fmt.Sprintf("would run on %s: ccmadm node plain", n.Name))
 		case !n.External:
 			lines = append(lines, fmt.Sprintf("would run on %s: ccmadm node external --node-ip=%s", n.Name, n.IP))
 		}
-		if !n.Skipped && !adoptionOf(r).Leave && !n.Initialized {
+		if !n.Skipped && !a.Leave && !n.Initialized {
 			lines = append(lines, fmt.Sprintf("would have %s initialized", n.Name))
 		}
 	}

@@ -62,9 +62,11 @@ func TestCluster_Adopt_NobodyInitializes(t *testing.T) {
 		if err := kubelet.Taint(t.Context(), client, "w1", before); err != nil {
 			t.Fatal(err)
 		}
-		short := workflow.Inputs{Output: "text", Flags: config.CloudConfiguration{Wait: config.WaitPolicy{
-			Timeout: metav1.Duration{Duration: time.Second},
-		}}}
+		short := workflow.Inputs{Output: "text",
+			Request: workflow.Request{Flags: config.CloudConfiguration{Wait: config.WaitPolicy{
+				Timeout: metav1.Duration{Duration: time.Second},
+			}}},
+		}
 		r, out := adoption(t, m, short, Adoption{Yes: true})
 		a, err := adoptionOf(r).newAdopter(t.Context(), r)
 		if err != nil {
@@ -110,9 +112,11 @@ func TestCluster_Adopt_TaintOfARunThatWasCutShort(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		short := workflow.Inputs{Output: "text", Flags: config.CloudConfiguration{Wait: config.WaitPolicy{
-			Timeout: metav1.Duration{Duration: time.Second},
-		}}}
+		short := workflow.Inputs{Output: "text",
+			Request: workflow.Request{Flags: config.CloudConfiguration{Wait: config.WaitPolicy{
+				Timeout: metav1.Duration{Duration: time.Second},
+			}}},
+		}
 		r, out := adoption(t, m, short, Adoption{Yes: true})
 		a, err := adoptionOf(r).newAdopter(t.Context(), r)
 		if err != nil {

@@ -15,7 +15,7 @@ func TestCluster_Adopt_LifecycleOff(t *testing.T) {
 	m, client := bySample(t)
 	change := func(to config.Lifecycle) {
 		t.Helper()
-		o := workflow.Inputs{Existing: true, Flags: config.CloudConfiguration{Lifecycle: to}}
+		o := workflow.Inputs{Existing: true, Request: workflow.Request{Flags: config.CloudConfiguration{Lifecycle: to}}}
 		r, out := phasestest.Run{Inputs: o}.Must(t, m)
 		if err := r.Do(t.Context(), []workflow.Phase{manager.RBAC(), manager.Addon(), manager.Record()}); err != nil {
 			t.Fatalf("%v\n%s", err, out)
@@ -35,7 +35,7 @@ func TestCluster_Adopt_LifecycleOff(t *testing.T) {
 	}
 	adopt := func() {
 		t.Helper()
-		r, out := adoption(t, m, workflow.Inputs{Flags: config.CloudConfiguration{Provider: "sample"}}, Adoption{Yes: true})
+		r, out := adoption(t, m, workflow.Inputs{Request: workflow.Request{Flags: config.CloudConfiguration{Provider: "sample"}}}, Adoption{Yes: true})
 		plan, err := adoptionOf(r).plannedNodes(t.Context(), r)
 		if err != nil {
 			t.Fatal(err)
@@ -70,7 +70,7 @@ func TestCluster_Adopt_LifecycleHeld(t *testing.T) {
 	r, out := adoption(t, m, workflow.Inputs{}, Adoption{Yes: true})
 	runAll(t.Context(), t, r, out, []workflow.Phase{resolved(manager.Record())}) // with nodes that are not known
 	held("left out", true)
-	other := workflow.Inputs{Existing: true, Flags: config.CloudConfiguration{NodeIP: "198.18.0.0/16"}}
+	other := workflow.Inputs{Existing: true, Request: workflow.Request{Flags: config.CloudConfiguration{NodeIP: "198.18.0.0/16"}}}
 	r, out = phasestest.Run{Inputs: other}.Must(t, m)
 	if err := r.Do(t.Context(), []workflow.Phase{manager.Record()}); err != nil {
 		t.Fatalf("%v\n%s", err, out)

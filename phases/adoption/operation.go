@@ -16,7 +16,7 @@ import (
 
 var _ workflow.Operation = (*Adoption)(nil)
 
-// adoptionOf is what the run was told beside the settings.
+// adoptionOf is what the run was told beside the settings. A phase of this package is in lists of adopt and leave only.
 func adoptionOf(r *workflow.Run) *Adoption { return r.Operation.(*Adoption) }
 
 // Prepare has adopt begin with the configuration of the cluster that kubeadm has made.

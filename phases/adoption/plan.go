@@ -1,12 +1,7 @@
 package adoption
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -19,8 +14,7 @@ import (
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
-// plannedNodes are all nodes, in the order in which they are changed: workers first, control planes after, this machine
-// last. A worker that goes wrong costs least, and this machine drives the rest.
+// plannedNodes are all nodes, in the order in which they are changed.
 func (a *Adoption) plannedNodes(ctx context.Context, r *workflow.Run) ([]*fleet.Node, error) {
 	return a.plan.Get(func() ([]*fleet.Node, error) {
 		client, err := workflow.Connect(r.Env, machine.AdminConf)
@@ -50,18 +44,7 @@ func (a *Adoption) plannedNodes(ctx context.Context, r *workflow.Run) ([]*fleet.
 			}
 			plan = append(plan, planned)
 		}
-		slices.SortFunc(plan, func(a, b *fleet.Node) int {
-			rank := func(n *fleet.Node) int {
-				switch {
-				case n.Here:
-					return 2
-				case n.ControlPlane:
-					return 1
-				}
-				return 0
-			}
-			return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Name, b.Name))
-		})
+		fleet.WorkersFirst(plan)
 		return plan, nil
 	})
 }
@@ -71,21 +54,4 @@ func (a *Adoption) plannedNodes(ctx context.Context, r *workflow.Run) ([]*fleet.
 func awaitsLifecycle(s *settings.Settings) bool {
 	return s.Lifecycle != config.LifecycleOff &&
 		(s.Recorded == nil || s.ChangesProvider() || s.Recorded.Configuration.Lifecycle == config.LifecycleOff)
-}
-
-// refusePlan names what stands against nodes. Left is what --skip would leave.
-func refusePlan(plan []*fleet.Node, left string) error {
-	var wrong []error
-	var names []string
-	for _, n := range plan {
-		if len(n.Problems) > 0 && !n.Skipped {
-			wrong = append(wrong, fmt.Errorf("%s: %s", n.Name, strings.Join(n.Problems, "; ")))
-			names = append(names, n.Name)
-		}
-	}
-	if len(wrong) == 0 {
-		return nil
-	}
-	return finding.Refusedf("%w", errors.Join(wrong...)).
-		WithHint("--skip %s leaves %s; nothing was changed", strings.Join(names, ","), left)
 }

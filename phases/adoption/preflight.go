@@ -23,6 +23,7 @@ func adoptPreflight() workflow.Phase {
 the pods and the Lease of other cloud-controller-managers, webhooks, requests for certificates, and the kubelets' flags.
 Writes nothing.`,
 		Run: func(ctx context.Context, r *workflow.Run) error {
+			a := adoptionOf(r)
 			err := workflow.RunChecks(ctx, r, []workflow.Check{
 				{ID: finding.CheckPrivileged, Run: workflow.CheckRoot},
 				{ID: finding.CheckClusterRecord, Run: checkAdoptable}, // which the settings need
@@ -47,28 +48,28 @@ Writes nothing.`,
 			if err := refuseAdmission(ctx, r.Env); err != nil {
 				return err
 			}
-			plan, err := adoptionOf(r).plannedNodes(ctx, r)
+			plan, err := a.plannedNodes(ctx, r)
 			if err != nil {
 				return err
 			}
-			if err := adoptionOf(r).Check(plan); err != nil {
+			if err := a.Check(plan); err != nil {
 				return err
 			}
-			if err := adoptionOf(r).examine(ctx, r.Env, s, plan); err != nil {
+			if err := a.examine(ctx, r.Env, s, plan); err != nil {
 				return err
 			}
 			if err := showPlan(r.Env, plan); err != nil {
 				return err
 			}
-			if err := refusePlan(plan, "them as they are, and the lifecycle off until they have followed"); err != nil {
+			if err := fleet.RefuseProblems(plan, "them as they are, and the lifecycle off until they have followed"); err != nil {
 				return err
 			}
-			err = adoptionOf(r).confirm(r.Env, fmt.Sprintf("Set these nodes to external cloud mode, with provider %s as a %s?", s.Provider,
-				s.Mode))
+			err = r.Confirm(a.Yes, fmt.Sprintf("Set these nodes to external cloud mode, with provider %s as a %s?",
+				s.Provider, s.Mode))
 			if err != nil {
 				return err
 			}
-			return adoptionOf(r).openJournal(ctx, r, Adopt()[1:], plan)
+			return a.openJournal(ctx, r, Adopt()[1:], plan)
 		},
 	}
 }

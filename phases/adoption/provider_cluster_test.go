@@ -36,10 +36,12 @@ func adoptedByOnprem(t *testing.T) (*machine.Machine, kubernetes.Interface) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	adopt := workflow.Inputs{Command: "adopt", Flags: config.CloudConfiguration{
-		Provider: "onprem", CloudConfig: config.CloudConfigFile{File: file},
-		ControllerManager: config.ControllerManager{ExtraArgs: []string{"--v=4"}},
-	}}
+	adopt := workflow.Inputs{Command: "adopt",
+		Request: workflow.Request{Flags: config.CloudConfiguration{
+			Provider: "onprem", CloudConfig: config.CloudConfigFile{File: file},
+			ControllerManager: config.ControllerManager{ExtraArgs: []string{"--v=4"}},
+		}},
+	}
 	r, out := adoption(t, m, adopt, Adoption{Yes: true})
 	runAll(t.Context(), t, r, out, Adopt()[:6])
 	if err := r.Close(t.Context()); err != nil {
@@ -57,14 +59,18 @@ func adoptedByOnprem(t *testing.T) (*machine.Machine, kubernetes.Interface) {
 // initialized by it before it may delete any.
 func TestCluster_Adopt_OtherProvider(t *testing.T) {
 	m, client := adoptedByOnprem(t)
-	sample := workflow.Inputs{Command: "adopt", Flags: config.CloudConfiguration{
-		Provider: "sample", ControllerManager: config.ControllerManager{
-			Image: "example.org/ccm:1", ExtraArgs: []string{"--cloud-provider=onprem"},
-		},
-	}}
-	r, _ := adoption(t, m, workflow.Inputs{Flags: config.CloudConfiguration{
-		Provider: "hetzner", Credentials: []config.Credential{{Key: "token", File: phasestest.TokenFile(t)}},
-	}}, Adoption{Yes: true})
+	sample := workflow.Inputs{Command: "adopt",
+		Request: workflow.Request{Flags: config.CloudConfiguration{
+			Provider: "sample", ControllerManager: config.ControllerManager{
+				Image: "example.org/ccm:1", ExtraArgs: []string{"--cloud-provider=onprem"},
+			},
+		}},
+	}
+	r, _ := adoption(t, m, workflow.Inputs{
+		Request: workflow.Request{Flags: config.CloudConfiguration{
+			Provider: "hetzner", Credentials: []config.Credential{{Key: "token", File: phasestest.TokenFile(t)}},
+		}},
+	}, Adoption{Yes: true})
 	phasestest.WantError(t, adoptPreflight().Do(t.Context(), r),
 		"w1: its provider ID onprem://ber1/w1 is another provider's, and cannot change", finding.ExitRefused)
 	pods := client.CoreV1().Pods("kube-system")
@@ -231,7 +237,7 @@ func TestCluster_Adopt_OtherProviderServes(t *testing.T) {
 	if _, err := services.UpdateStatus(t.Context(), lb, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	r, _ := adoption(t, m, workflow.Inputs{Flags: config.CloudConfiguration{Provider: "sample"}}, Adoption{Yes: true})
+	r, _ := adoption(t, m, workflow.Inputs{Request: workflow.Request{Flags: config.CloudConfiguration{Provider: "sample"}}}, Adoption{Yes: true})
 	phasestest.WantError(t, adoptPreflight().Do(t.Context(), r), "these have load balancers of provider onprem: Service/default/lb",
 		finding.ExitRefused)
 }
@@ -239,7 +245,7 @@ func TestCluster_Adopt_OtherProviderServes(t *testing.T) {
 // Pools go with their definitions: a provider without agents is refused, and to one with agents they stay.
 func TestCluster_Adopt_OtherProviderAndPools(t *testing.T) {
 	m, _ := adoptedByOnprem(t)
-	if out, err := (phasestest.Run{Inputs: workflow.Inputs{Existing: true, Flags: config.CloudConfiguration{Provider: "onprem"}}}).Do(t, m,
+	if out, err := (phasestest.Run{Inputs: workflow.Inputs{Existing: true, Request: workflow.Request{Flags: config.CloudConfiguration{Provider: "onprem"}}}}).Do(t, m,
 		manager.NodeAgent()); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -252,11 +258,13 @@ func TestCluster_Adopt_OtherProviderAndPools(t *testing.T) {
 	if _, err := pools.Create(t.Context(), pool, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	r, _ := adoption(t, m, workflow.Inputs{Flags: config.CloudConfiguration{
-		Provider: "sample", ControllerManager: config.ControllerManager{
-			Image: "example.org/ccm:1", ExtraArgs: []string{"--cloud-provider=onprem"},
-		},
-	}}, Adoption{Yes: true})
+	r, _ := adoption(t, m, workflow.Inputs{
+		Request: workflow.Request{Flags: config.CloudConfiguration{
+			Provider: "sample", ControllerManager: config.ControllerManager{
+				Image: "example.org/ccm:1", ExtraArgs: []string{"--cloud-provider=onprem"},
+			},
+		}},
+	}, Adoption{Yes: true})
 	phasestest.WantError(t, adoptPreflight().Do(t.Context(), r), "these would go with provider onprem: AddressPool/office",
 		finding.ExitRefused)
 	applier, err := workflow.NewApplier(r.Env, machine.AdminConf)

@@ -96,7 +96,7 @@ func TestFormerImageBy(t *testing.T) {
 		if err != nil || by != want {
 			t.Fatalf("%s, %v, want %s", by, err, want)
 		}
-		r, s := &workflow.Run{Inputs: workflow.Inputs{ImageBy: by}}, &settings.Settings{Recorded: &state.Record{}}
+		r, s := &workflow.Run{Request: workflow.Request{ImageBy: by}}, &settings.Settings{Recorded: &state.Record{}}
 		got, err := manager.ImageBy(r, s, "example.org/ccm:v1")
 		if err != nil || got != want {
 			t.Errorf("the record says %s, %v, want %s", got, err, want)

@@ -45,7 +45,7 @@ func IsAdoption(run *journal.Run) bool { return directionOf(run) != "" }
 func Back(
 	ctx context.Context, client kubernetes.Interface, runs []journal.Run, run *journal.Run, how *Adoption,
 ) (*workflow.Inputs, []workflow.Phase, error) {
-	o := &workflow.Inputs{Role: kubeadm.RoleInit, Existing: true, Operation: how, Kubeadm: kubeadm.Flags(kubeadm.RoleInit)}
+	o := &workflow.Inputs{Role: kubeadm.RoleInit, Existing: true, Operation: how}
 	if how.Leave = directionOf(run) == adoptCommand && !hasStep(run, formerProvider().Name); !how.Leave {
 		o.Command = fmt.Sprintf("%s (rollback %d)", adoptCommand, run.ID)
 		err := backToAdopted(ctx, client, runs, run, o, how)
@@ -185,7 +185,7 @@ func unbegun() workflow.Phase {
 			for _, subject := range subjects {
 				r.Sayf("would remove %s", subject)
 			}
-			if err := adoptionOf(r).confirm(r.Env, "Remove these objects?"); err != nil || r.DryRun {
+			if err := r.Confirm(adoptionOf(r).Yes, "Remove these objects?"); err != nil || r.DryRun {
 				return err
 			}
 			if err := workflow.OpenRun(ctx, r, client, ""); err != nil {

@@ -73,7 +73,7 @@ func TestCluster_Rollback_AdoptAndLeave(t *testing.T) {
 		Provider: "onprem", Mode: config.ModeDeployment,
 		ControllerManager: config.ControllerManager{ExtraArgs: []string{"--v=4"}},
 	}
-	adopt := workflow.Inputs{Command: "adopt", Flags: adopted, Operation: &Adoption{Yes: true}}
+	adopt := workflow.Inputs{Command: "adopt", Operation: &Adoption{Yes: true}, Request: workflow.Request{Flags: adopted}}
 	for i := 3; i <= 6; i++ { // former-provider, begin, cloud-config, rbac, addon
 		cutAdoption(t, m, client, adopt, Adopt()[:i])
 		back(t, m, client)
@@ -170,7 +170,7 @@ func expectNothingOfOurs(t *testing.T, m *machine.Machine) {
 func TestCluster_Rollback_LostRecord(t *testing.T) {
 	m, client := plain(t)
 	onprem := config.CloudConfiguration{Provider: "onprem"}
-	adopt := workflow.Inputs{Command: "adopt", Flags: onprem, Operation: &Adoption{Yes: true}}
+	adopt := workflow.Inputs{Command: "adopt", Operation: &Adoption{Yes: true}, Request: workflow.Request{Flags: onprem}}
 	cutAdoption(t, m, client, adopt, Adopt()[:6])
 	knowAll(t, client, map[string]string{v1alpha1.ProvidedNodeIPAnnotation: "x"})
 	if err := client.CoreV1().ConfigMaps("kube-system").Delete(t.Context(), v1alpha1.RecordName,

@@ -26,7 +26,7 @@ func TestCluster_Rollback_LostFiles(t *testing.T) {
 		{"without one", func(t *testing.T) (*machine.Machine, kubernetes.Interface) {
 			m, client := plain(t)
 			onprem := config.CloudConfiguration{Provider: "onprem"}
-			cutAdoption(t, m, client, workflow.Inputs{Command: "adopt", Flags: onprem, Operation: &Adoption{Yes: true}}, Adopt()[:6])
+			cutAdoption(t, m, client, workflow.Inputs{Command: "adopt", Operation: &Adoption{Yes: true}, Request: workflow.Request{Flags: onprem}}, Adopt()[:6])
 			return m, client
 		}, LostNone},
 	} {

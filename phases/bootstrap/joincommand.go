@@ -30,7 +30,7 @@ func ShowJoinCommand() workflow.Phase {
 		},
 		Run: func(ctx context.Context, r *workflow.Run) error {
 			command, err := joinCommand(ctx, r)
-			if errors.Is(err, errNoToken) && !r.Inputs.Single { // all else is done, and the first day's tokens last a day
+			if errors.Is(err, errNoToken) && !r.Single { // all else is done, and the first day's tokens last a day
 				r.Sayf("%v: %s", errNoToken, tokenHint)
 				return nil
 			}

@@ -25,7 +25,7 @@ what it was given.`,
 			if err != nil {
 				return err
 			}
-			if done && !r.Inputs.Single {
+			if done && !r.Single {
 				r.Sayf("unchanged: kubeadm has finished here, with %s", machine.KubeadmConfig)
 				return nil
 			}

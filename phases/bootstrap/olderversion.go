@@ -17,7 +17,7 @@ func sayOlderVersion(r *workflow.Run) error {
 	}
 	if said, runs := r.KubeadmFile.KubernetesVersion(), manager.VersionOf(pod); isOlder(said, runs) {
 		r.Sayf("warning, %skubernetesVersion %s is not brought: the API server here is v%s, and init changes no version",
-			filePrefix(r.Inputs.ConfigFile), said, runs)
+			filePrefix(r.ConfigFile), said, runs)
 	}
 	return nil
 }

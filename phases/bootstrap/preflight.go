@@ -80,7 +80,7 @@ func checkKubeadm(ctx context.Context, r *workflow.Run) error {
 
 // CheckClusterRecord compares what the user says with what holds in the cluster that this machine has already.
 func CheckClusterRecord(ctx context.Context, r *workflow.Run) error {
-	if r.Inputs.Single {
+	if r.Single {
 		return nil
 	}
 	rec, err := record.ClusterRecord(ctx, r)
@@ -104,7 +104,7 @@ func checkKubeadmConfig(ctx context.Context, r *workflow.Run) error {
 	if err != nil {
 		return nil //nolint:nilerr // another check says so
 	}
-	file, err := kubeadm.Parse(r.Inputs.ConfigFile, r.KubeadmFile.Bytes())
+	file, err := kubeadm.Parse(r.ConfigFile, r.KubeadmFile.Bytes())
 	if err != nil {
 		return err
 	}
@@ -122,12 +122,12 @@ func checkKubeadmConfig(ctx context.Context, r *workflow.Run) error {
 func checkTaints(_ context.Context, r *workflow.Run) error {
 	const why = "the kubelet sets the taint " + v1alpha1.UninitializedTaint + " in external mode itself, and a Node that has it twice is refused"
 	if slices.Contains(r.KubeadmFile.Taints(r.Role), v1alpha1.UninitializedTaint) {
-		return finding.Usagef("%staints: %s", filePrefix(r.Inputs.ConfigFile), why).
+		return finding.Usagef("%staints: %s", filePrefix(r.ConfigFile), why).
 			WithHint("remove it from nodeRegistration.taints and registerWithTaints")
 	}
 	given, _ := r.KubeadmFile.KubeletArg(r.Role, "register-with-taints")
 	if strings.Contains(given, v1alpha1.UninitializedTaint) {
-		return finding.Usagef("%skubeletExtraArgs register-with-taints: %s", filePrefix(r.Inputs.ConfigFile), why).
+		return finding.Usagef("%skubeletExtraArgs register-with-taints: %s", filePrefix(r.ConfigFile), why).
 			WithHint("remove it there")
 	}
 	uses, err := r.Machine.KubeletFlags("register-with-taints")

@@ -50,7 +50,7 @@ func LivingAs(t *testing.T, said config.CloudConfiguration) *machine.Machine {
 		}
 	})
 	for _, p := range []workflow.Phase{manager.CloudConfig(), manager.RBAC(), manager.Addon(), manager.Record()} {
-		if out, err := (phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Flags: said}}).Do(t, m, p); err != nil {
+		if out, err := (phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Request: workflow.Request{Flags: said}}}).Do(t, m, p); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}

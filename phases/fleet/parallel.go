@@ -19,8 +19,8 @@ type FailedNode struct {
 	Err error
 }
 
-// InParallel changes nodes, so many at a time, and begins no other once one has failed.
-func InParallel(list []*Node, atOnce int, change func(*Node) error) []FailedNode {
+// inParallel changes nodes, so many at a time, and begins no other once one has failed.
+func inParallel(list []*Node, atOnce int, change func(*Node) error) []FailedNode {
 	var mu sync.Mutex
 	var failed []FailedNode
 	slots := make(chan struct{}, max(atOnce, 1))
@@ -88,15 +88,30 @@ func NewNodesProgress(env *workflow.Env, plan []*Node) *NodesProgress {
 	return p
 }
 
-// Began notes that a node's turn has come, and returns when.
-func (p *NodesProgress) Began(n *Node) time.Time {
+// Each changes nodes in their order, so many at a time. Once one has failed it begins no other, and those under way come to
+// their end. What is skipped is left as it is.
+func (p *NodesProgress) Each(list []*Node, atOnce int, change func(*Node) error) []FailedNode {
+	return inParallel(list, atOnce, func(n *Node) error {
+		if n.Skipped {
+			p.env.Sayf("%s: skipped", n.Name)
+			return nil
+		}
+		began := p.began(n)
+		err := change(n)
+		p.ended(n, began, err)
+		return err
+	})
+}
+
+// began notes that a node's turn has come, and returns when.
+func (p *NodesProgress) began(n *Node) time.Time {
 	now := p.env.Machine.Now()
 	p.env.Event(workflow.Event{Time: now, Node: n.Name, Step: "Begun"})
 	return now
 }
 
-// Ended says how long a node took, and how long the others will by what those before have taken.
-func (p *NodesProgress) Ended(n *Node, began time.Time, err error) {
+// ended says how long a node took, and how long the others will by what those before have taken.
+func (p *NodesProgress) ended(n *Node, began time.Time, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.env.Machine.Now()

@@ -59,7 +59,7 @@ func writeDropIn(ctx context.Context, r *workflow.Run, s *settings.Settings) err
 	if err != nil {
 		return err
 	}
-	if r.Inputs.InstallUnit {
+	if r.InstallUnit {
 		return installUnit(ctx, r.Env)
 	}
 	if !changed {

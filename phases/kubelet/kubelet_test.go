@@ -57,7 +57,7 @@ func TestKubelet_DropIn(t *testing.T) {
 				runner.Answers["systemctl cat kubelet"] = tt.unit
 			}
 			machinetest.Put(t, m, "/run/systemd/system/x", "") // systemd runs here
-			r := phasestest.Run{Inputs: workflow.Inputs{Role: kubeadm.RoleJoin, Flags: config.CloudConfiguration{NodeIP: tt.nodeIP}}}
+			r := phasestest.Run{Inputs: workflow.Inputs{Role: kubeadm.RoleJoin, Request: workflow.Request{Flags: config.CloudConfiguration{NodeIP: tt.nodeIP}}}}
 			before := phasestest.Snapshot(t, m)
 			out, err := r.Do(t, m, Phase())
 			phasestest.WantError(t, err, tt.wantErr, finding.ExitPreflight)
@@ -86,7 +86,7 @@ func TestKubelet_DropIn(t *testing.T) {
 
 func TestKubelet_InstallUnit(t *testing.T) {
 	m, runner := machinetest.New(t)
-	r := phasestest.Run{Inputs: workflow.Inputs{Role: kubeadm.RoleJoin, InstallUnit: true, Flags: config.CloudConfiguration{NodeIP: machinetest.Address}}}
+	r := phasestest.Run{Inputs: workflow.Inputs{Role: kubeadm.RoleJoin, Request: workflow.Request{InstallUnit: true, Flags: config.CloudConfiguration{NodeIP: machinetest.Address}}}}
 	if out, err := r.Do(t, m, Phase()); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -148,5 +148,5 @@ func rulesData(t *testing.T, profile, registration string) (*workflow.Run, *byte
 	}
 	m, _ := machinetest.New(t)
 	text := "apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\nlocalAPIEndpoint: {advertiseAddress: " + machinetest.Address + "}\nnodeRegistration:\n  " + registration + "\n"
-	return phasestest.Run{Config: text, Inputs: workflow.Inputs{Flags: config.CloudConfiguration{Profile: path}}}.Must(t, m)
+	return phasestest.Run{Config: text, Inputs: workflow.Inputs{Request: workflow.Request{Flags: config.CloudConfiguration{Profile: path}}}}.Must(t, m)
 }

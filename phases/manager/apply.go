@@ -54,7 +54,7 @@ to mode Manual.`,
 // tryOut runs the phases that write, as a dry run that nobody sees: what cannot be rendered, or is somebody else's by
 // now, is found before anything is written. What each would change is kept for the journal.
 func tryOut(ctx context.Context, r *workflow.Run) error {
-	if r.DryRun || r.Inputs.Single {
+	if r.DryRun || r.Single {
 		return nil
 	}
 	trial, err := workflow.PreviewPhases(ctx, r, Apply()[1:])

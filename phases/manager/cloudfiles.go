@@ -78,8 +78,8 @@ func readCloudFiles(ctx context.Context, r *workflow.Run, s *settings.Settings) 
 	if err := s.Profile.CheckConfig(files, s.CloudConfig.File); err != nil {
 		return nil, &finding.Error{Code: finding.ExitUsage, Err: err}
 	}
-	if r.Inputs.CheckFiles != nil {
-		if err := r.Inputs.CheckFiles(s.Profile.Name, checked); err != nil {
+	if r.CheckFiles != nil {
+		if err := r.CheckFiles(s.Profile.Name, checked); err != nil {
 			return nil, &finding.Error{Code: finding.ExitUsage, Err: err}
 		}
 	}
@@ -116,7 +116,7 @@ func storedFiles(ctx context.Context, r *workflow.Run, s *settings.Settings) (ma
 	}
 	named := r.Said.CloudConfig.File != "" || len(r.Said.Credentials) > 0
 	lives, err := record.Established(ctx, r)
-	if err != nil || !lives && (named || r.Inputs.Single) {
+	if err != nil || !lives && (named || r.Single) {
 		return nil, err
 	}
 	files, err := keptFiles(ctx, r.Env, s)

@@ -18,7 +18,7 @@ import (
 func TestSettings_TheImageFollowsTheClustersVersion(t *testing.T) {
 	m, _ := machinetest.New(t) // with kubeadm 1.36.3
 	text := phasestest.InitConfig + "---\napiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nkubernetesVersion: v1.35.4\nclusterName: ber1\n"
-	r, _ := phasestest.Run{Config: text, Inputs: workflow.Inputs{Flags: config.CloudConfiguration{Provider: "aws"}}}.Must(t, m)
+	r, _ := phasestest.Run{Config: text, Inputs: workflow.Inputs{Request: workflow.Request{Flags: config.CloudConfiguration{Provider: "aws"}}}}.Must(t, m)
 	s, err := r.Settings(t.Context())
 	if err != nil {
 		t.Fatal(err)

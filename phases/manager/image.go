@@ -27,7 +27,7 @@ func nextImage(r *workflow.Run, s *settings.Settings) string {
 	switch rec := s.Recorded; {
 	case r.Operation.Manager().Ordered:
 		return r.Operation.Manager().Next
-	case rec == nil || r.Inputs.ImageBy != "" || rec.Configuration.ControllerManager.Image != s.ControllerManager.Image:
+	case rec == nil || r.ImageBy != "" || rec.Configuration.ControllerManager.Image != s.ControllerManager.Image:
 		return ""
 	default:
 		return rec.NextImage

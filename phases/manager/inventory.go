@@ -25,7 +25,7 @@ const maxInventory = 900 << 10
 // inventoryFile is the file with the list of machines that this run brings to the cluster. A second run that names none
 // brings none: the cluster has one, which is kept there.
 func inventoryFile(r *workflow.Run, s *settings.Settings) string {
-	if s.Recorded != nil && (!r.Inputs.Single || r.Existing) {
+	if s.Recorded != nil && (!r.Single || r.Existing) {
 		return r.Said.Inventory
 	}
 	return s.Inventory

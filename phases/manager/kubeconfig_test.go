@@ -43,7 +43,7 @@ func TestClusterName(t *testing.T) {
 			if tt.record != "" {
 				machinetest.Put(t, m, machine.RecordFile, "apiVersion: ccmadm.dev/v1alpha1\nkind: Record\nconfiguration: {clusterName: "+tt.record+"}\n")
 			}
-			r, _ := phasestest.Run{Config: cluster + tt.kubeadm, Inputs: workflow.Inputs{Flags: config.CloudConfiguration{ClusterName: tt.said}}}.Must(t, m)
+			r, _ := phasestest.Run{Config: cluster + tt.kubeadm, Inputs: workflow.Inputs{Request: workflow.Request{Flags: config.CloudConfiguration{ClusterName: tt.said}}}}.Must(t, m)
 			s, err := r.Settings(t.Context())
 			if err != nil {
 				t.Fatal(err)

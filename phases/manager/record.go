@@ -91,7 +91,7 @@ func NewRecord(r *workflow.Run, s *settings.Settings) *state.Record {
 	}
 	switch {
 	case s.Recorded == nil:
-	case !r.Inputs.Single || r.Existing:
+	case !r.Single || r.Existing:
 		rec.Configuration.Wait = s.Recorded.Configuration.Wait // how long this run waits is no setting of the cluster
 		if !r.Existing || record.ClusterNodeIP(r.Said.NodeIP) != r.Said.NodeIP {
 			rec.Configuration.NodeIP = s.Recorded.Configuration.NodeIP // nor is this machine's address
@@ -112,7 +112,7 @@ func keepRecord(r *workflow.Run, s *settings.Settings, published *state.Record) 
 	kept.Configuration.ClusterName = published.Configuration.ClusterName
 	kept.Configuration.ControllerManager = published.Configuration.ControllerManager
 	kept.ImageBy, kept.Configuration.NodeAgent = published.ImageBy, published.Configuration.NodeAgent
-	if r.Inputs.Single && !r.Existing {
+	if r.Single && !r.Existing {
 		kept.Configuration.NodeIP = s.NodeIP // this machine's own
 	}
 	before, err := r.Machine.Record()

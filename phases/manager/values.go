@@ -96,8 +96,8 @@ func ImageBy(r *workflow.Run, s *settings.Settings, image string) (state.ImageBy
 	switch said := s.ControllerManager; {
 	case s.Mode == config.ModeManual:
 		return "", nil
-	case r.Inputs.ImageBy != "":
-		return r.Inputs.ImageBy, nil
+	case r.ImageBy != "":
+		return r.ImageBy, nil
 	case said.Image == "" && said.Version == "":
 		return state.ImageByProfile, nil
 	case r.Operation.Manager().By != "":

@@ -54,7 +54,7 @@ func Announced(address string) workflow.Inputs {
 	said.ControlPlaneVIP = config.ControlPlaneVIP{Address: address, BGP: &config.ControlPlaneVIPBGP{
 		LocalASN: 64512, Peers: []config.ControlPlaneVIPPeer{{Address: "192.0.2.1", ASN: 64500}},
 	}}
-	return workflow.Inputs{Flags: said}
+	return workflow.Inputs{Request: workflow.Request{Flags: said}}
 }
 
 // TokenKubeconfig is one that an administrator made.

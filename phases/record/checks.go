@@ -27,8 +27,8 @@ func CheckProvider(ctx context.Context, r *workflow.Run) error {
 		}
 		r.Sayf("provider %s: this machine says %s", found.Provider, strings.Join(found.Saw, ", "))
 	}
-	if s.Profile.Instead != "" {
-		r.Sayf("warning, provider %s is %s: %s", s.Profile.Name, s.Profile.Status, s.Profile.Instead)
+	if w := s.Profile.Warning(); w != "" {
+		r.Sayf("warning, %s", w)
 	}
 	return settings.Compatible(&s.CloudConfiguration, s.Profile)
 }
@@ -57,7 +57,7 @@ func CheckKubeletInUse(ctx context.Context, r *workflow.Run) error {
 	if err != nil {
 		return err
 	}
-	if done && s.Stage == "" && !r.Inputs.Single {
+	if done && s.Stage == "" && !r.Single {
 		if done, err = hasRecord(ctx, r); err != nil {
 			return err
 		}

@@ -23,7 +23,7 @@ func moveCredentials(r *workflow.Run, s *settings.Settings) {
 		return
 	}
 	scheduled := s.Mode == config.ModeDaemonSet || s.Mode == config.ModeDeployment
-	if scheduled && r.Existing && !r.Inputs.Single {
+	if scheduled && r.Existing && !r.Single {
 		s.ControllerManager, s.Moved = manager, moved
 		return
 	}

@@ -18,14 +18,9 @@ type Initialization struct{ Ordinary }
 
 var _ workflow.Operation = Initialization{}
 
-// Step runs a phase. In the cluster that the machine has made it is a step of the journal where it changes something.
+// Step runs a phase. In an existing cluster it brings back what the record says, as apply does: what it changes is a step of the
+// journal, under the Lease of the one run that changes a cluster at a time.
 func (Initialization) Step(ctx context.Context, r *workflow.Run, p workflow.Phase) error {
-	return initStep(ctx, r, p)
-}
-
-// initStep runs a phase of init. In a cluster that lives it brings back what the record says, as apply does: what it
-// changes is a step of the journal, under the Lease of the one run that changes a cluster at a time.
-func initStep(ctx context.Context, r *workflow.Run, p workflow.Phase) error {
 	lives, err := repairs(ctx, r, p)
 	if err != nil {
 		return err
@@ -47,13 +42,11 @@ func initStep(ctx context.Context, r *workflow.Run, p workflow.Phase) error {
 	}
 	c := r.InPhase(r.Phase)
 	c.Command = string(kubeadm.RoleInit)
-	if r.Course.Journal == nil {
-		if err := openRepair(ctx, c); err != nil {
-			return err
-		}
+	if err := openRepair(ctx, c); err != nil {
+		return err
 	}
 	err = workflow.JournalStep(ctx, c, p, found.Change, workflow.RollbackTo(c))
-	if r.Inputs.Single {
+	if r.Single {
 		err = errors.Join(err, r.Close(ctx))
 	}
 	return err
@@ -77,10 +70,13 @@ func repairs(ctx context.Context, r *workflow.Run, p workflow.Phase) (bool, erro
 
 // openRepair begins a run that goes by the record: that must be what the cluster is meant to be.
 func openRepair(ctx context.Context, r *workflow.Run) error {
+	if r.Course.Journal != nil {
+		return nil
+	}
 	if err := refuseUnended(ctx, r.Env); err != nil {
 		return err
 	}
-	if err := workflow.OpenJournal(ctx, r); err != nil {
+	if err := workflow.Begin(ctx, r, true, journal.Done); err != nil {
 		return err
 	}
 	if err := refuseUnended(ctx, r.Env); err != nil { // one that has begun, and ended, in between

@@ -3,15 +3,13 @@ package record
 import (
 	"context"
 
-	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/phases/settings"
 	"github.com/ccmadm/ccmadm/phases/workflow"
-	"github.com/ccmadm/ccmadm/templates"
 )
 
 // Ordinary is the operation of join and of apply.
-type Ordinary struct{}
+type Ordinary struct{ Defaults }
 
 var _ workflow.Operation = Ordinary{}
 
@@ -44,29 +42,3 @@ func (Ordinary) End(ctx context.Context, r *workflow.Run) error {
 	workflow.NoteRelease(ctx, r)
 	return nil
 }
-
-// Begins is false: there is a record, or this machine makes the cluster.
-func (Ordinary) Begins() bool { return false }
-
-// ManagerMayBeAway is false: a cluster has one.
-func (Ordinary) ManagerMayBeAway() bool { return false }
-
-// OtherProvider names the Nodes that keep the cluster at its provider.
-func (Ordinary) OtherProvider(ctx context.Context, r *workflow.Run, known *config.CloudConfiguration) (bool, error) {
-	return false, refuseProvider(ctx, r, known.Provider)
-}
-
-// Said changes nothing.
-func (Ordinary) Said(*config.CloudConfiguration, *state.Record) {}
-
-// Mode is a static pod where the provider can run as one: it needs no scheduler.
-func (Ordinary) Mode(p *templates.Profile) config.Mode { return settings.AutoMode(p) }
-
-// Amend changes nothing.
-func (Ordinary) Amend(*settings.Settings, *state.Record) {}
-
-// Manager decides nothing.
-func (Ordinary) Manager() workflow.ManagerImage { return workflow.ManagerImage{} }
-
-// Elsewhere is apply, on each of them.
-func (Ordinary) Elsewhere() string { return "ccmadm apply" }

@@ -130,7 +130,7 @@ func inCluster(h *workflow.Host) (bool, error) {
 
 // keepOwnNodeIP has a phase that is run by itself go by this machine's own address.
 func keepOwnNodeIP(r *workflow.Run, s *settings.Settings) error {
-	if !r.Inputs.Single || r.Existing {
+	if !r.Single || r.Existing {
 		return nil
 	}
 	own, err := r.Machine.Record()
@@ -144,7 +144,7 @@ func keepOwnNodeIP(r *workflow.Run, s *settings.Settings) error {
 // the permissions of the one that it has: a change of provider or mode is one plan for all machines, not a phase of one.
 func refuseOtherManager(r *workflow.Run, rec *state.Record) error {
 	done, err := inCluster(r.Host)
-	lives := done && rec != nil && r.Inputs.Single && !r.Existing && r.Role == kubeadm.RoleInit
+	lives := done && rec != nil && r.Single && !r.Existing && r.Role == kubeadm.RoleInit
 	if err != nil || !lives || rec.Configuration.Mode == config.ModeManual {
 		return err // in mode Manual the manager is the user's affair, by whatever means
 	}

@@ -44,7 +44,7 @@ func resolve(ctx context.Context, r *workflow.Run) (*settings.Settings, error) {
 	if err := settings.VIPWhole(s.ControlPlaneVIP); err != nil {
 		return nil, err
 	}
-	if rec == nil || r.Inputs.Single && r.Role == kubeadm.RoleInit && r.KubeadmFile.HasConfiguration(kubeadm.RoleInit) {
+	if rec == nil || r.Single && r.Role == kubeadm.RoleInit && r.KubeadmFile.HasConfiguration(kubeadm.RoleInit) {
 		s.PodSubnet, s.CertificatesDir, s.ImageRepository = r.KubeadmFile.PodSubnet(), r.KubeadmFile.CertificatesDir(), r.KubeadmFile.ImageRepository()
 	}
 	if s.CertificatesDir == "" {
@@ -75,11 +75,11 @@ func recorded(ctx context.Context, r *workflow.Run) (*state.Record, error) {
 			err = refuseChange(ctx, r, rec)
 		}
 		return rec, err
-	case r.Role == kubeadm.RoleInit && r.Inputs.Single:
+	case r.Role == kubeadm.RoleInit && r.Single:
 		return phaseRecord(ctx, r)
 	case r.Role == kubeadm.RoleInit:
 		return ClusterRecord(ctx, r)
-	case !r.Inputs.Single:
+	case !r.Single:
 		return joinedRecord(ctx, r)
 	}
 	rec, err := phaseRecord(ctx, r)

@@ -25,6 +25,7 @@ func TestDetect(t *testing.T) {
 		{name: "OpenStack", dmi: map[string]string{"sys_vendor": "RDO", "product_name": "OpenStack Compute"}, want: "openstack"},
 		{name: "VMware", dmi: map[string]string{"sys_vendor": "VMware, Inc.", "product_name": "VMware7,1"}, want: "vsphere"},
 		{name: "Oracle", dmi: map[string]string{"sys_vendor": "QEMU", "product_name": "Standard PC", "chassis_asset_tag": "OracleCloud.com"}, want: "oci"},
+		{name: "CloudStack on KVM", dmi: map[string]string{"sys_vendor": "Apache Software Foundation", "product_name": "CloudStack KVM Hypervisor"}, want: "cloudstack"},
 		{name: "a cloud on another's software", dmi: map[string]string{"sys_vendor": "OpenStack Foundation", "product_name": "OpenStack Nova", "chassis_asset_tag": "HUAWEICLOUD"}, want: "huawei"},
 		{
 			name: "Hyper-V at home", dmi: map[string]string{"sys_vendor": "Microsoft Corporation", "product_name": "Virtual Machine"},

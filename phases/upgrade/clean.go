@@ -80,9 +80,10 @@ func cleanClusterConfiguration(r *workflow.Run, object, text string) (string, []
 	if err != nil {
 		return "", nil, err
 	}
+	u := upgradeOf(r)
 	var removed []string
 	err = file.EditTold(func(t kubeadm.Told) (string, bool) {
-		kept, gone := upgradeOf(r).withoutRefused(planner.Use{Component: componentOf(t.Component), Name: t.Name, Value: t.Value})
+		kept, gone := u.withoutRefused(planner.Use{Component: componentOf(t.Component), Name: t.Name, Value: t.Value})
 		for _, what := range gone {
 			removed = append(removed, t.Path+" "+what)
 		}
@@ -93,7 +94,7 @@ func cleanClusterConfiguration(r *workflow.Run, object, text string) (string, []
 	}
 	var gates []string
 	for _, gate := range file.FeatureGates() {
-		if planner.Refuses(upgradeOf(r).target, planner.Use{Component: planner.Kubeadm, Name: planner.GatePrefix + gate}) {
+		if planner.Refuses(u.target, planner.Use{Component: planner.Kubeadm, Name: planner.GatePrefix + gate}) {
 			gates = append(gates, gate)
 			removed = append(removed, "featureGates."+gate)
 		}

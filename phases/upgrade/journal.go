@@ -33,14 +33,7 @@ func (u *Upgrade) begin(ctx context.Context, r *workflow.Run, resumed bool) erro
 	if err != nil {
 		return err
 	}
-	pending := u.kubeadm || identity || resumed
-	for _, found := range r.Course.Previews {
-		pending = pending || found.Change != ""
-	}
-	if !pending {
-		return nil
-	}
-	return workflow.OpenJournal(ctx, r)
+	return workflow.Begin(ctx, r, u.kubeadm || identity || resumed || r.Course.Changes(), journal.Done)
 }
 
 // upgradeCutShort tells whether the last upgrade on this machine was this one, and did not come to its end.

@@ -26,25 +26,27 @@ func kubeadmUpgrade() workflow.Phase {
 has become of this machine. Where ` + machine.StateFile + ` says that it has come to its end, it is not run again;
 where it was cut short, it is: it goes on by itself.`,
 		Plan: func(_ context.Context, r *workflow.Run) (string, error) {
-			if !upgradeOf(r).kubeadm {
+			u := upgradeOf(r)
+			if !u.kubeadm {
 				return "unchanged: kubeadm has upgraded this machine", nil
 			}
-			return "would run kubeadm " + strings.Join(kubeadm.MaskArgs(upgradeArgs(upgradeOf(r))), " "), nil
+			return "would run kubeadm " + strings.Join(kubeadm.MaskArgs(upgradeArgs(u)), " "), nil
 		},
 		Run: func(ctx context.Context, r *workflow.Run) error {
-			if !upgradeOf(r).kubeadm {
-				return upgradeOf(r).tellUpgraded(r.Env)
+			u := upgradeOf(r)
+			if !u.kubeadm {
+				return u.tellUpgraded(r.Env)
 			}
-			if err := upgradeOf(r).noteUpgrading(r.Env); err != nil {
+			if err := u.noteUpgrading(r.Env); err != nil {
 				return err
 			}
-			if err := upgradeOf(r).runUpgrade(ctx, r.Env); err != nil {
+			if err := u.runUpgrade(ctx, r.Env); err != nil {
 				return err
 			}
-			if err := upgradeOf(r).lookUpgraded(ctx, r.Env); err != nil {
+			if err := u.lookUpgraded(ctx, r.Env); err != nil {
 				return err
 			}
-			return upgradeOf(r).noteUpgraded(r.Env)
+			return u.noteUpgraded(r.Env)
 		},
 	}
 }

@@ -67,9 +67,7 @@ const podInfraImage = "pod-infra-container-image"
 // dropsPodInfraImage tells whether an upgrade takes the flag out of kubeadm's file.
 func dropsPodInfraImage(u *Upgrade, text string) bool {
 	_, _, ok := kubelet.EnvOf(text)
-	flag := planner.Use{Component: planner.Kubelet, Name: podInfraImage}
-	target := u.target
-	return ok && target != nil && planner.Refuses(target, flag)
+	return ok && planner.Refuses(u.target, planner.Use{Component: planner.Kubelet, Name: podInfraImage})
 }
 
 // cleanedByUs tells whether this is that flag, where an upgrade takes it away.

@@ -30,7 +30,7 @@ func TestCluster_Apply_OlderAPIServer_StaticPod(t *testing.T) {
 	do := func(list ...workflow.Phase) {
 		t.Helper()
 		for _, p := range list {
-			if out, err := (phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Flags: said}}).Do(t, m, p); err != nil {
+			if out, err := (phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Request: workflow.Request{Flags: said}}}).Do(t, m, p); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
 		}
@@ -49,7 +49,7 @@ func TestCluster_Apply_OlderAPIServer_StaticPod(t *testing.T) {
 	}
 	_, _, err := existingtest.ApplyRun(t, m, "", workflow.Inputs{})
 	wantRefused(err)
-	_, err = phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Flags: said}}.Do(t, m, manager.ControlPlane())
+	_, err = phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Request: workflow.Request{Flags: said}}}.Do(t, m, manager.ControlPlane())
 	wantRefused(err)
 
 	machinetest.Put(t, m, machine.APIServerPod, phasestest.APIServerPod("v1.36.3"))

@@ -3,9 +3,12 @@ package upgrade
 import (
 	"testing"
 
+	"k8s.io/apimachinery/pkg/util/version"
+
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
 	"github.com/ccmadm/ccmadm/phases/phasestest"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 // An upgrade that was cut short has noted the flags of before. What goes on with it does not bring external mode back.
@@ -22,7 +25,8 @@ func TestNode_PlainInTheMiddleOfAnUpgrade(t *testing.T) {
 	if out, err := stepOnNode(t, m, true, ""); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if out, err := (phasestest.Run{}).Do(t, m, kubeletFlags()); err != nil {
+	upgrade := phasestest.Run{Inputs: workflow.Inputs{Operation: &Upgrade{target: version.MustParseSemantic("v1.36.3")}}}
+	if out, err := upgrade.Do(t, m, kubeletFlags()); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if got := machinetest.Content(m, machine.KubeadmFlags); got != "KUBELET_KUBEADM_ARGS=\"--node-ip=198.18.0.11 --v=2\"\n" {

@@ -29,19 +29,21 @@ func upgradeOthers() workflow.Phase {
 streams what it says. A control plane has a run of its own in the journal, and this one gives it the Lease; a worker
 is a step of a run of this machine's. It stops at the first machine that does not come through.`,
 		Plan: func(_ context.Context, r *workflow.Run) (string, error) {
-			if upgradeOf(r).ByHand() {
+			u := upgradeOf(r)
+			if u.ByHand() {
 				return "the other machines are upgraded there", nil
 			}
 			var lines []string
-			for _, o := range upgradeOf(r).others {
+			for _, o := range u.others {
 				if !o.Skipped {
 					lines = append(lines, fmt.Sprintf("would run on %s: ccmadm upgrade node", o.Name))
 				}
 			}
-			return strings.Join(append(lines, fmt.Sprintf("%d machines looked at", len(upgradeOf(r).others))), "\n"), nil
+			return strings.Join(append(lines, fmt.Sprintf("%d machines looked at", len(u.others))), "\n"), nil
 		},
 		Run: func(ctx context.Context, r *workflow.Run) error {
-			if upgradeOf(r).ByHand() {
+			u := upgradeOf(r)
+			if u.ByHand() {
 				return nil
 			}
 			client, err := workflow.AdminClient(r.Env)
@@ -51,7 +53,6 @@ is a step of a run of this machine's. It stops at the first machine that does no
 			if err != nil {
 				return stoppedHere(r.Host, err)
 			}
-			u := upgradeOf(r)
 			if u.Parallel > 1 {
 				r = r.Together()
 			}
@@ -92,7 +93,7 @@ func (u *upgrader) run(ctx context.Context) error {
 	return workflow.JoinErrors(err, u.r.End(ctx, err))
 }
 
-// each upgrades machines, so many at a time, and begins no other once one has failed.
+// each upgrades machines, so many at a time.
 func (u *upgrader) each(
 	ctx context.Context, list []*other, atOnce int, do func(context.Context, *other) error,
 ) error {
@@ -100,12 +101,9 @@ func (u *upgrader) each(
 	for _, o := range list {
 		byName[o.Name] = o
 	}
-	failed := fleet.InParallel(nodesOf(list), atOnce, func(n *fleet.Node) error {
+	failed := u.progress.Each(nodesOf(list), atOnce, func(n *fleet.Node) error {
 		u.reached.Add(1)
-		began := u.progress.Began(n)
-		err := do(ctx, byName[n.Name])
-		u.progress.Ended(n, began, err)
-		return err
+		return do(ctx, byName[n.Name])
 	})
 	if len(failed) > 0 {
 		return u.stopped(failed)
@@ -214,8 +212,9 @@ func stoppedHere(h *workflow.Host, err error) error {
 func beforeOthers(p workflow.Phase) workflow.Phase {
 	run := p.Run
 	p.Run = func(ctx context.Context, r *workflow.Run) error {
+		u := upgradeOf(r)
 		err := run(ctx, r)
-		left := slices.ContainsFunc(upgradeOf(r).others, func(o *other) bool { return o.left(upgradeOf(r).target) })
+		left := slices.ContainsFunc(u.others, func(o *other) bool { return o.left(u.target) })
 		if err != nil && left {
 			return stoppedHere(r.Host, err)
 		}

@@ -24,42 +24,43 @@ func upgradePreflight() workflow.Phase {
 		Long: `Reads what ` + "`ccmadm upgrade plan`" + ` reads, the journal, and the file systems. Where the manager's image
 changes, a pod on this Node has it pulled, and is deleted.`,
 		Run: func(ctx context.Context, r *workflow.Run) error {
+			u := upgradeOf(r)
 			if err := workflow.CheckRoot(ctx, r); err != nil {
 				return err
 			}
-			if err := upgradeOf(r).awaitCutShort(ctx, r.Env); err != nil {
+			if err := u.awaitCutShort(ctx, r.Env); err != nil {
 				return err
 			}
-			facts, plan, err := upgradeOf(r).planned(ctx, r)
+			facts, plan, err := u.planned(ctx, r)
 			if err != nil {
 				return err
 			}
-			if !upgradeOf(r).first() { // one of another version is no beginning of this one
-				r.Command = upgradeOf(r).command()
+			if !u.first() { // one of another version is no beginning of this one
+				r.Command = u.command()
 			}
 			resumed, err := upgradeCutShort(ctx, r)
 			if err != nil {
 				return err
 			}
-			if err := upgradeOf(r).refuseBlocked(r.Env, plan, facts, resumed); err != nil {
+			if err := u.refuseBlocked(r.Env, plan, facts, resumed); err != nil {
 				return err
 			}
-			if err := upgradeOf(r).refuseByHand(r.Env, facts, resumed); err != nil {
+			if err := u.refuseByHand(r.Env, facts, resumed); err != nil {
 				return err
 			}
-			if err := upgradeOf(r).decide(ctx, r.Env, facts, plan, resumed); err != nil {
+			if err := u.decide(ctx, r.Env, facts, plan, resumed); err != nil {
 				return err
 			}
 			if err := workflow.RunChecks(ctx, r, upgradeChecks()); err != nil {
 				return err
 			}
-			if image := imageToPull(upgradeOf(r)); image != "" && !r.DryRun {
+			if image := imageToPull(u); image != "" && !r.DryRun {
 				check := func(ctx context.Context, r *workflow.Run) error { return checkManagerImage(ctx, r.Host, image) }
 				if err := workflow.RunChecks(ctx, r, []workflow.Check{{ID: finding.ManagerImage, Run: check}}); err != nil {
 					return err
 				}
 			}
-			return upgradeOf(r).begin(ctx, r, resumed)
+			return u.begin(ctx, r, resumed)
 		},
 	}
 }
@@ -188,6 +189,7 @@ func (u *Upgrade) refuseOtherHalf(env *workflow.Env) error {
 
 // checkKubeadmIs wants the installed kubeadm to be of the very version.
 func checkKubeadmIs(ctx context.Context, r *workflow.Run) error {
+	u := upgradeOf(r)
 	v, err := r.KubeadmVersion(ctx)
 	if err != nil {
 		return err
@@ -195,14 +197,14 @@ func checkKubeadmIs(ctx context.Context, r *workflow.Run) error {
 	if err := kubeadm.CheckVersion(v); err != nil {
 		return err
 	}
-	if v.EqualTo(upgradeOf(r).target) {
+	if v.EqualTo(u.target) {
 		return nil
 	}
-	hint := fmt.Sprintf("install kubeadm v%s first", upgradeOf(r).target)
-	if !upgradeOf(r).first() && upgradeOf(r).target.LessThan(v) {
+	hint := fmt.Sprintf("install kubeadm v%s first", u.target)
+	if !u.first() && u.target.LessThan(v) {
 		hint = fmt.Sprintf("`ccmadm upgrade apply v%s` on one control plane comes first", v)
 	}
-	return finding.Preflightf("the installed kubeadm is of v%s, not v%s", v, upgradeOf(r).target).WithHint("%s", hint)
+	return finding.Preflightf("the installed kubeadm is of v%s, not v%s", v, u.target).WithHint("%s", hint)
 }
 
 // tryUpgrade runs the phases that write as a dry run that nobody sees, and keeps what each would change.

@@ -31,7 +31,7 @@ func TestCluster_NoteRelease(t *testing.T) {
 		writes  bool
 	}{
 		{name: "a dry run", options: workflow.Inputs{Existing: true, DryRun: true}},
-		{name: "a single phase", options: workflow.Inputs{Existing: true, Single: true}},
+		{name: "a single phase", options: workflow.Inputs{Existing: true, Request: workflow.Request{Single: true}}},
 		{name: "a run", options: workflow.Inputs{Existing: true}, want: "test", writes: true},
 		{name: "once more", options: workflow.Inputs{Existing: true}, want: "test"},
 		{name: "from afar", options: workflow.Inputs{Existing: true, Operation: &Upgrade{Driven: true}}, want: "test"},

@@ -84,7 +84,7 @@ func TestCluster_Upgrade_Apply(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, _, err = existingtest.ApplyRun(t, u.m, "", workflow.Inputs{Command: "rollback 1", Flags: *back})
+	out, _, err = existingtest.ApplyRun(t, u.m, "", workflow.Inputs{Command: "rollback 1", Request: workflow.Request{Flags: *back}})
 	if err != nil || u.managerImage(t) != u.images["1.35"] {
 		t.Errorf("rolled back to %s: %v\n%s", u.managerImage(t), err, out)
 	}

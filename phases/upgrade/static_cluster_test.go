@@ -32,7 +32,7 @@ func TestCluster_Upgrade_StaticPod(t *testing.T) {
 	u := &upgradable{m: existingtest.LivingAs(t, said), client: client}
 	u.runner = u.m.Runner.(*machinetest.Commands)
 	for _, p := range []workflow.Phase{manager.Kubeconfig(), manager.ControlPlane()} {
-		if out, err := (phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Flags: said}}).Do(t, u.m, p); err != nil {
+		if out, err := (phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Request: workflow.Request{Flags: said}}}).Do(t, u.m, p); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}

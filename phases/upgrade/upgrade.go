@@ -55,10 +55,5 @@ func (u *Upgrade) command() string {
 	return "upgrade node v" + u.target.String()
 }
 
-// upgradeOf is what the run was told beside the settings: nothing, where it is no upgrade.
-func upgradeOf(r *workflow.Run) *Upgrade {
-	if u, is := r.Operation.(*Upgrade); is {
-		return u
-	}
-	return &Upgrade{}
-}
+// upgradeOf is what the run was told beside the settings. A phase of this package is in lists of an upgrade only.
+func upgradeOf(r *workflow.Run) *Upgrade { return r.Operation.(*Upgrade) }

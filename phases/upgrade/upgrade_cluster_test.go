@@ -113,7 +113,7 @@ func TestCluster_UpgradeFacts(t *testing.T) {
 	machinetest.Put(t, m, machine.KubeadmFlags, "KUBELET_KUBEADM_ARGS=\"--pod-infra-container-image=pause:3\"\n")
 	r, _ := phasestest.Run{Inputs: workflow.Inputs{Existing: true}}.Must(t, m)
 	before := phasestest.Snapshot(t, m)
-	facts, err := upgradeOf(r).LiveFacts(t.Context(), r, "")
+	facts, err := (&Upgrade{}).LiveFacts(t.Context(), r, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func TestCluster_Apply_FollowsTheVersion(t *testing.T) {
 func TestUpgradeFacts_NoControlPlane(t *testing.T) {
 	m, _ := machinetest.New(t)
 	r, _ := phasestest.Run{Inputs: workflow.Inputs{Role: kubeadm.RoleInit, Existing: true}}.Must(t, m)
-	if _, err := upgradeOf(r).LiveFacts(t.Context(), r, "v1.36.3"); err == nil || !strings.Contains(err.Error(), "find the cluster of this machine") {
+	if _, err := (&Upgrade{}).LiveFacts(t.Context(), r, "v1.36.3"); err == nil || !strings.Contains(err.Error(), "find the cluster of this machine") {
 		t.Errorf("got %v", err)
 	}
 }

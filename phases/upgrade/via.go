@@ -154,12 +154,7 @@ func (u *Upgrade) otherMachines(ctx context.Context, env *workflow.Env, client k
 	if err := r.Check(plan); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(plan, func(a, b *fleet.Node) int {
-		if a.ControlPlane != b.ControlPlane {
-			return map[bool]int{true: -1, false: 1}[a.ControlPlane]
-		}
-		return cmp.Compare(a.Name, b.Name)
-	})
+	fleet.ControlPlanesFirst(plan)
 	asked, err := u.patches()
 	if err != nil {
 		return nil, err
@@ -200,7 +195,7 @@ func (u *Upgrade) upgradeNodeArgs(r *workflow.Run, o *other) ([]string, error) {
 		if r.Force {
 			args = append(args, "--force")
 		}
-		if given := r.Inputs.Flags.Wait.Timeout.Duration; given > 0 {
+		if given := r.Flags.Wait.Timeout.Duration; given > 0 {
 			args = append(args, "--timeout="+given.String())
 		}
 	}

@@ -19,6 +19,7 @@ func workerPreflight() workflow.Phase {
 		Long: `Reads the cluster's configuration with the kubelet's permissions, the version of kubeadm, and the files behind
 the kubelet's arguments. Writes nothing.`,
 		Run: func(ctx context.Context, r *workflow.Run) error {
+			u := upgradeOf(r)
 			if err := workflow.CheckRoot(ctx, r); err != nil {
 				return err
 			}
@@ -39,14 +40,14 @@ the kubelet's arguments. Writes nothing.`,
 				return finding.Refusedf("ask for the version of the cluster: %w", err).
 					WithHint("nothing was changed; the same command again, once the API server answers")
 			}
-			if upgradeOf(r).target, err = planner.ParseTarget(file.KubernetesVersion()); err != nil {
+			if u.target, err = planner.ParseTarget(file.KubernetesVersion()); err != nil {
 				return err
 			}
-			marked, err := upgradeOf(r).upgradedHere(r.Env)
+			marked, err := u.upgradedHere(r.Env)
 			if err != nil {
 				return err
 			}
-			upgradeOf(r).kubeadm = !marked
+			u.kubeadm = !marked
 			return workflow.RunChecks(ctx, r, []workflow.Check{
 				{ID: finding.CheckKubeadmVersion, Run: checkKubeadmIs},
 				{ID: finding.CheckWritable, Run: workflow.CheckWritable},
@@ -62,14 +63,15 @@ func checkKubeletRefuses(_ context.Context, r *workflow.Run) error {
 	if err != nil {
 		return err
 	}
+	target := upgradeOf(r).target
 	var wrong []error
 	for _, u := range found {
 		if cleanedByUs(r.Machine, u) {
 			continue
 		}
 		for _, one := range usesOf(planner.Use{Component: planner.Kubelet, Name: u.Flag, Value: u.Value}) {
-			if planner.Refuses(upgradeOf(r).target, one) {
-				wrong = append(wrong, fmt.Errorf("%s: kubelet v%s refuses it; remove it there", u, upgradeOf(r).target))
+			if planner.Refuses(target, one) {
+				wrong = append(wrong, fmt.Errorf("%s: kubelet v%s refuses it; remove it there", u, target))
 			}
 		}
 	}
@@ -86,11 +88,12 @@ func showRest() workflow.Phase {
 			return "ccmadm upgrade plan shows what is left to be done", nil
 		},
 		Run: func(ctx context.Context, r *workflow.Run) error {
-			if upgradeOf(r).Driven {
+			u := upgradeOf(r)
+			if u.Driven {
 				return nil
 			}
-			r.Sayf("this control plane is of v%s", upgradeOf(r).target)
-			plan, err := upgradeOf(r).planAgain(ctx, r.Afresh())
+			r.Sayf("this control plane is of v%s", u.target)
+			plan, err := u.planAgain(ctx, r.Afresh())
 			if err != nil { // all is done here
 				r.Sayf("what is left elsewhere cannot be seen now: %v; ccmadm upgrade plan shows it", err)
 				return ctx.Err()
@@ -116,13 +119,14 @@ func showWorkersRest() workflow.Phase {
 			return "the kubelet would be left to be upgraded", nil
 		},
 		Run: func(_ context.Context, r *workflow.Run) error {
-			if upgradeOf(r).Driven {
+			u := upgradeOf(r)
+			if u.Driven {
 				return nil
 			}
 			node := workflow.NodeOfKubelet(r.Machine)
-			r.Sayf("this machine's configuration is that of v%s. To upgrade its kubelet:", upgradeOf(r).target)
+			r.Sayf("this machine's configuration is that of v%s. To upgrade its kubelet:", u.target)
 			for _, line := range []string{
-				"kubectl drain " + node + " --ignore-daemonsets", "install kubelet and kubectl v" + upgradeOf(r).target.String(),
+				"kubectl drain " + node + " --ignore-daemonsets", "install kubelet and kubectl v" + u.target.String(),
 				"systemctl daemon-reload && systemctl restart kubelet", "kubectl uncordon " + node,
 			} {
 				fmt.Fprintln(r.Progress(), "  "+line)

@@ -12,7 +12,7 @@ import (
 // seen that nothing is left to do, on the same machine: a static pod is each machine's own. The journal marks it once another run
 // begins. A run that is alive has the Lease, and is left alone.
 func CloseAbandoned(ctx context.Context, r *Run) error {
-	if !r.Existing || r.DryRun || r.Inputs.Single || r.Course.Journal != nil || !nothingLeft(r.Course) {
+	if !r.Existing || r.DryRun || r.Single || r.Course.Journal != nil || !r.Course.AllTried || r.Course.Changes() {
 		return nil
 	}
 	here, err := NodeName(r.Host)
@@ -31,20 +31,10 @@ func CloseAbandoned(ctx context.Context, r *Run) error {
 	if last.Machine != here || last.State != journal.Begun || !slices.Contains([]string{"apply", r.Command}, last.Command) {
 		return nil
 	}
-	if err := OpenJournal(ctx, r); err != nil {
+	if err := Begin(ctx, r, true, journal.Done); err != nil {
 		r.Sayf("warning, run %d of the journal stays %s: %v", last.ID, journal.Begun, err)
 		return nil
 	}
 	r.Sayf("run %d of the journal was cut short, and nothing was left to change: closed", last.ID)
 	return r.Close(ctx)
-}
-
-// nothingLeft tells whether a dry run of all phases has found that none changes anything.
-func nothingLeft(c *Course) bool {
-	for _, found := range c.Previews {
-		if found.Change != "" {
-			return false
-		}
-	}
-	return c.AllTried
 }

@@ -73,7 +73,7 @@ func RunChecks(ctx context.Context, r *Run, checks []Check) error {
 		}
 	}
 	last := "nothing was changed"
-	if ignorable && !r.Existing && !r.Inputs.AllChecksHold {
+	if ignorable && !r.Existing && !r.AllChecksHold {
 		last += "; --ignore-preflight-errors=NAME makes a check a warning"
 	}
 	hints = append(hints, last)
@@ -82,7 +82,7 @@ func RunChecks(ctx context.Context, r *Run, checks []Check) error {
 
 // Ignored tells whether the user has made a failed check a warning.
 func Ignored(r *Run, check string) bool {
-	return slices.ContainsFunc(r.Inputs.IgnorePreflightErrors, func(name string) bool {
+	return slices.ContainsFunc(r.IgnorePreflightErrors, func(name string) bool {
 		return strings.EqualFold(name, check) || strings.EqualFold(name, "all")
 	})
 }

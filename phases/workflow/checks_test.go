@@ -34,7 +34,7 @@ func TestRunChecks(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var out bytes.Buffer
-			err := RunChecks(t.Context(), NewRun(nil, Inputs{IgnorePreflightErrors: tt.ignore}, Streams{Out: &out}, ""), checks)
+			err := RunChecks(t.Context(), NewRun(nil, Inputs{Request: Request{IgnorePreflightErrors: tt.ignore}}, Streams{Out: &out}, ""), checks)
 			var known *finding.Error
 			if !errors.As(err, &known) {
 				t.Fatalf("got %v", err)
@@ -55,7 +55,7 @@ func TestRunChecks_Refused(t *testing.T) {
 	refused := func(context.Context, *Run) error {
 		return finding.Refusedf("another cluster").WithHint("leave it out")
 	}
-	o := Inputs{IgnorePreflightErrors: []string{"all"}}
+	o := Inputs{Request: Request{IgnorePreflightErrors: []string{"all"}}}
 	r := NewRun(nil, o, Streams{Out: new(bytes.Buffer)}, "")
 	err := RunChecks(t.Context(), r, []Check{{finding.CheckClusterRecord, refused}})
 	var known *finding.Error

@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,9 +34,8 @@ type Preview struct {
 // PreviewPhases runs phases as a dry run that nobody sees, and keeps what they would change.
 func PreviewPhases(ctx context.Context, r *Run, list []Phase) (trial *Run, err error) {
 	var out, said bytes.Buffer
-	in := r.Inputs
-	in.DryRun, in.Operation, in.Command = true, r.Operation, r.Command
-	in.Role, in.Existing, in.Force, in.Kubeconfig, in.Output = r.Role, r.Existing, r.Force, r.Kubeconfig, r.Output
+	in := r.inputs()
+	in.DryRun = true
 	streams := Streams{In: r.In, Out: &out, Err: &said, Getenv: r.Getenv}
 	if trial, err = New(ctx, r.Machine, in, streams, r.Version); err != nil {
 		return nil, err
@@ -79,11 +76,8 @@ func ApplyStep(ctx context.Context, r *Run, p Phase) error {
 		}
 	}
 	found := r.Course.Previews[p.Name]
-	changes := func(f Preview) bool { return f.Change != "" }
-	if r.Course.Journal == nil && slices.ContainsFunc(slices.Collect(maps.Values(r.Course.Previews)), changes) {
-		if err := OpenJournal(ctx, r); err != nil {
-			return err
-		}
+	if err := Begin(ctx, r, r.Course.Changes(), journal.Done); err != nil {
+		return err
 	}
 	waits := p.Plan != nil
 	if r.Course.Journal == nil && !waits {
@@ -94,7 +88,7 @@ func ApplyStep(ctx context.Context, r *Run, p Phase) error {
 		return p.Run(ctx, r)
 	}
 	err := JournalStep(ctx, r, p, found.Change, RollbackTo(r))
-	if r.Inputs.Single {
+	if r.Single {
 		err = errors.Join(err, r.End(ctx, err))
 	}
 	return err
@@ -128,32 +122,44 @@ func OpenRun(ctx context.Context, r *Run, client kubernetes.Interface, before st
 // RollbackTo is the way back of this run.
 func RollbackTo(r *Run) string { return fmt.Sprintf("ccmadm rollback %d", r.Course.Journal.ID()) }
 
-// OpenJournal begins a run whose way back is the cluster's record. The record must be the one that this run goes by.
-func OpenJournal(ctx context.Context, r *Run) error {
+// Begin opens the journal where something is to be done, and holds its Lease from then on. The way back of the run is the record
+// that it goes by, if the cluster has one. Where that is another one by then, the run is refused, and ends as it is told.
+func Begin(ctx context.Context, r *Run, pending bool, refused journal.State) error {
+	if r.DryRun || !pending || r.Course.Journal != nil {
+		return nil
+	}
+	before := ""
 	rec, err := r.Operation.Record(ctx, r)
 	if err != nil {
 		return err
 	}
-	before, err := rec.Encode()
-	if err != nil {
-		return err
+	if rec != nil {
+		text, err := rec.Encode()
+		if err != nil {
+			return err
+		}
+		before = string(text)
 	}
 	client, err := Connect(r.Env, machine.AdminConf)
 	if err != nil {
 		return err
 	}
-	if err := OpenRun(ctx, r, client, string(before)); err != nil {
+	if err := OpenRun(ctx, r, client, before); err != nil {
 		return err
 	}
-	if err := RefuseOtherRecord(ctx, client, string(before)); err != nil {
-		return errors.Join(err, r.Close(ctx)) // nothing is left to go on with
+	other := refuseOtherRecord(ctx, client, before)
+	if other == nil {
+		return nil
 	}
-	return nil
+	if refused == journal.Failed {
+		return errors.Join(other, r.End(ctx, other))
+	}
+	return errors.Join(other, r.Close(ctx)) // nothing is left to go on with
 }
 
-// RefuseOtherRecord finds a record that is not the one that a run goes by, which holds the journal's Lease from now on:
+// refuseOtherRecord finds a record that is not the one that a run goes by, which holds the journal's Lease from now on:
 // somebody else's run has ended meanwhile. Empty: there was none.
-func RefuseOtherRecord(ctx context.Context, client kubernetes.Interface, before string) error {
+func refuseOtherRecord(ctx context.Context, client kubernetes.Interface, before string) error {
 	var after []byte
 	living, err := AskRecord(ctx, client)
 	if err == nil {

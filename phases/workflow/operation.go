@@ -9,9 +9,10 @@ import (
 	"github.com/ccmadm/ccmadm/templates"
 )
 
-// Operation is what one of ccmadm's commands decides about its run. record.Ordinary decides it as join and apply do; other
-// operations embed it, and replace what they do otherwise.
+// Operation is one of ccmadm's commands: how it runs, and what it decides about its cluster. record.Ordinary is that of join and
+// apply; other operations embed it, and replace what they do otherwise.
 type Operation interface {
+	Decisions
 	// Settings resolves the settings. It is asked once in a run.
 	Settings(ctx context.Context, r *Run) (*settings.Settings, error)
 	// Record is the record of the existing cluster that the run goes by; nil: it has none.
@@ -22,6 +23,11 @@ type Operation interface {
 	Step(ctx context.Context, r *Run, p Phase) error
 	// End is called after the last phase of a run in which none has failed.
 	End(ctx context.Context, r *Run) error
+}
+
+// Decisions are what an operation decides about settings, the record and the cloud-controller-manager. Packages record and
+// manager ask for them; no run depends on them otherwise.
+type Decisions interface {
 	// Begins says that the cluster may have no record yet, because the operation publishes the first one.
 	Begins() bool
 	// ManagerMayBeAway says that it is no news where no manager is found.

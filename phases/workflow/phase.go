@@ -123,7 +123,7 @@ func (p Phase) wanted(ctx context.Context, r *Run) (bool, error) {
 	if slices.Contains(p.Only, settings.Mode) {
 		return true, nil
 	}
-	if r.Inputs.Single {
+	if r.Single {
 		r.Sayf("nothing to do in mode %s", settings.Mode)
 	}
 	return false, nil

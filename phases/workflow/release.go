@@ -26,7 +26,7 @@ func NoteRelease(ctx context.Context, r *Run) {
 
 // UpdateReleases changes notes of Nodes at the end of a run on a control plane. A failure is a warning.
 func UpdateReleases(r *Run, update func(kubernetes.Interface) error) {
-	if r.DryRun || r.Inputs.Single {
+	if r.DryRun || r.Single {
 		return
 	}
 	controlPlane, err := ControlPlaneHere(r.Machine)

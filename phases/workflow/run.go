@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -34,66 +33,22 @@ const ShownNodes = 5
 // day: the file of that day may be the one that is applied later.
 func refuseWithout(r *Run, found bool, kinds []string) error {
 	switch {
-	case r.Inputs.ConfigFile == "":
+	case r.ConfigFile == "":
 		return nil
 	case !found:
-		return finding.Usagef("read %s: no %s was found in it", r.Inputs.ConfigFile, config.ConfigKind).
+		return finding.Usagef("read %s: no %s was found in it", r.ConfigFile, config.ConfigKind).
 			WithHint("`ccmadm config print` shows one; without -f the cluster's record is what holds")
 	case len(kinds) > 0:
 		fmt.Fprintf(r.Err, "ccmadm: note: of %s, %s is not applied: kubeadm's documents are for init and join\n",
-			r.Inputs.ConfigFile, strings.Join(kinds, ", "))
+			r.ConfigFile, strings.Join(kinds, ", "))
 	}
 	return nil
-}
-
-// Inputs are the command line of one run.
-type Inputs struct {
-	// Role is Init or Join.
-	Role kubeadm.Role
-	// Existing says that the machine is a control plane of an existing cluster: what its record says holds, and what is said
-	// in this run changes it.
-	Existing bool
-	// Command is what the journal of an existing cluster calls the run, unless the run is given another name.
-	Command string
-	// Single is set when one phase was asked for by name.
-	Single bool
-	// ConfigFile holds kubeadm's documents, ours, or both.
-	ConfigFile string
-	// Flags are the settings given as flags; they win over every file.
-	Flags config.CloudConfiguration
-	// Kubeadm are kubeadm's own flags and arguments, of kubeadm.Flags.
-	Kubeadm *pflag.FlagSet
-	// Kubeconfig replaces the administrator's, or on a worker the kubelet's.
-	Kubeconfig string
-	// IgnorePreflightErrors are names of checks whose failure is only a warning; "all" means each.
-	IgnorePreflightErrors []string
-	// DryRun shows what would change, and changes nothing.
-	DryRun bool
-	// Force replaces a file that was edited by hand.
-	Force bool
-	// InstallUnit asks the kubelet phase for a unit that runs it at each boot.
-	InstallUnit bool
-	// CheckFiles looks into the files of a provider that the caller knows from inside, by their names in the pod; may be
-	// nil.
-	CheckFiles func(provider string, files map[string][]byte) error
-	// ReleaseBalancers gives back what our own provider holds of Services, as often as it is called. A cluster that leaves,
-	// or goes to another provider, has to have it.
-	ReleaseBalancers func(context.Context, kubernetes.Interface) error
-	// Output is "text" or "json", for the progress of waiting.
-	Output string
-	// ImageBy is who has chosen the manager's image, where that is known from before; empty: it is found out.
-	ImageBy state.ImageBy
-	// Operation is what the command decides about its run.
-	Operation Operation
-	// AllChecksHold says that no failed check can be made a warning.
-	AllChecksHold bool
 }
 
 // Run is one command of ccmadm at work. A phase is given a copy, whose pointers lead to what all phases share.
 type Run struct {
 	*Host
-	// Inputs are as the command line says, and kubeadm's flags in it. What Env and Host have of them, they have once.
-	Inputs Inputs
+	Request
 	// Command is what the journal calls the run.
 	Command string
 	// Operation is what the command decides about this run.
@@ -126,12 +81,25 @@ type Course struct {
 	Journal  *journal.Journal   // of a run that has changed something, or is about to
 }
 
+// Changes tells whether a dry run has found a phase that changes something.
+func (c *Course) Changes() bool {
+	for _, found := range c.Previews {
+		if found.Change != "" {
+			return true
+		}
+	}
+	return false
+}
+
 // New reads the configuration that the inputs name. It changes nothing.
 func New(ctx context.Context, m *machine.Machine, in Inputs, s Streams, version string) (*Run, error) {
 	if errs := append(in.Flags.Validate(), settings.KnownProvider(&in.Flags)...); len(errs) > 0 {
 		return nil, finding.Usagef("validate flags: %w", errs.ToAggregate())
 	}
 	in.Flags.Resolve(".")
+	if in.Kubeadm == nil {
+		in.Kubeadm = kubeadm.Flags(in.Role)
+	}
 	common := kubeadm.CommonFlags(in.Kubeadm) // a --dry-run behind the -- is for both
 	in.DryRun = in.DryRun || common.DryRun
 	in.IgnorePreflightErrors = slices.Concat(in.IgnorePreflightErrors, common.IgnorePreflightErrors)
@@ -154,16 +122,24 @@ func NewRun(m *machine.Machine, in Inputs, s Streams, version string) *Run {
 	env := NewEnv(m, s, version, in.DryRun)
 	env.Kubeconfig, env.Output, env.Force, env.Existing = in.Kubeconfig, in.Output, in.Force, in.Existing
 	return &Run{
-		Host:   &Host{Env: env, Role: in.Role, answers: &answers{}},
-		Inputs: in, Command: in.Command, Operation: in.Operation, Cache: &Cache{}, Course: &Course{},
+		Host:    &Host{Env: env, Role: in.Role, answers: &answers{}},
+		Request: in.Request, Command: in.Command, Operation: in.Operation, Cache: &Cache{}, Course: &Course{},
+	}
+}
+
+// inputs are those of a run like this one, as it is by now.
+func (r *Run) inputs() Inputs {
+	return Inputs{
+		Role: r.Role, Existing: r.Existing, Command: r.Command, Operation: r.Operation, Kubeconfig: r.Kubeconfig,
+		DryRun: r.DryRun, Force: r.Force, Output: r.Output, Request: r.Request,
 	}
 }
 
 // load takes the user's file; for a single phase without one, what an earlier phase has written.
 func (r *Run) load() error {
 	given := false
-	r.Inputs.Kubeadm.VisitAll(func(f *pflag.Flag) { given = given || f.Changed })
-	path, data, err := r.configuration(given || r.Inputs.Kubeadm.NArg() > 0)
+	r.Kubeadm.VisitAll(func(f *pflag.Flag) { given = given || f.Changed })
+	path, data, err := r.configuration(given || r.Kubeadm.NArg() > 0)
 	if err != nil {
 		return err
 	}
@@ -187,11 +163,11 @@ func (r *Run) load() error {
 			return err
 		}
 	}
-	if err := refuseForeignFile(r.Inputs.ConfigFile, r.Role, file); err != nil {
+	if err := refuseForeignFile(r.ConfigFile, r.Role, file); err != nil {
 		return err
 	}
-	r.Said.Override(&r.Inputs.Flags)
-	if r.KubeadmRest, err = kubeadm.FoldFlags(r.Role, file, r.Inputs.Kubeadm); err != nil {
+	r.Said.Override(&r.Flags)
+	if r.KubeadmRest, err = kubeadm.FoldFlags(r.Role, file, r.Kubeadm); err != nil {
 		return &finding.Error{Code: finding.ExitUsage, Err: err}
 	}
 	r.KubeadmFile = file
@@ -214,11 +190,11 @@ func refuseForeignFile(path string, role kubeadm.Role, file *kubeadm.File) error
 }
 
 func (r *Run) configuration(flags bool) (path string, data []byte, err error) {
-	if r.Inputs.ConfigFile != "" {
-		data, err = settings.ReadFile("configuration", r.Inputs.ConfigFile)
-		return r.Inputs.ConfigFile, data, err
+	if r.ConfigFile != "" {
+		data, err = settings.ReadFile("configuration", r.ConfigFile)
+		return r.ConfigFile, data, err
 	}
-	if !r.Inputs.Single || flags || r.Existing {
+	if !r.Single || flags || r.Existing {
 		return "", nil, nil
 	}
 	if written, err := r.Machine.Exists(machine.KubeadmConfig); err != nil || !written {

@@ -67,8 +67,8 @@ func InitHalf(r *Run, skip []string) []string {
 
 // KubeadmFlags appends what kubeadm and ccmadm have in common.
 func KubeadmFlags(r *Run, args []string) []string {
-	if len(r.Inputs.IgnorePreflightErrors) > 0 {
-		args = append(args, "--ignore-preflight-errors="+strings.Join(r.Inputs.IgnorePreflightErrors, ","))
+	if len(r.IgnorePreflightErrors) > 0 {
+		args = append(args, "--ignore-preflight-errors="+strings.Join(r.IgnorePreflightErrors, ","))
 	}
 	if r.DryRun {
 		args = append(args, "--dry-run")

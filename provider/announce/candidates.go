@@ -35,7 +35,7 @@ func (v *View) SetCandidates(e Endpoints) {
 			selected[c.Pool] = v.selected(c.Pool, staying)
 		}
 		c.Candidates, c.Ending = v.candidates(*c, selected[c.Pool], local), nil
-		if len(c.Candidates) == 0 && !c.Probed && c.Level == v1alpha1.LevelL2 {
+		if len(c.Candidates) == 0 && !c.Probed && c.Level.OnLink() {
 			// The address is published once the network was probed for it, which needs no endpoint.
 			c.Candidates = v.candidates(*c, selected[c.Pool], nil)
 		}
@@ -67,9 +67,9 @@ func (v *View) candidates(c Claim, nodes []string, local localEndpoints) []strin
 }
 
 // agent says whether the Node has an agent. That this one is here needs no report: BGP does not go when somebody
-// deletes it. L2 does, since a Node without a report has no vote, and its interfaces are not known.
+// deletes it. An elected level does, since a Node without a report has no vote, and its interfaces are not known.
 func (v *View) agent(node string, level v1alpha1.Level) bool {
-	return v.Agents[node] != nil || node == v.Node && level == v1alpha1.LevelBGP
+	return v.Agents[node] != nil || node == v.Node && !level.Elected()
 }
 
 func (v *View) policy(c Claim) v1alpha1.ExcludePolicy {
@@ -94,9 +94,9 @@ func (v *View) selected(pool string, nodes []string) []string {
 	})
 }
 
-// hears says whether the Node, for L2, has an interface for the address.
+// hears says whether the Node has an interface for the address, where it needs one.
 func (v *View) hears(node string, c Claim) bool {
-	return c.Level != v1alpha1.LevelL2 || InterfaceFor(c.Address, v.Agents[node].Status.Interfaces, v.InterfacesOf(c)) != ""
+	return !c.Level.OnLink() || InterfaceFor(c.Address, v.Agents[node].Status.Interfaces, v.InterfacesOf(c)) != ""
 }
 
 // InterfacesOf are those to which the claim's pool limits L2; none: no limit.

@@ -47,7 +47,7 @@ type View struct {
 type Claim struct {
 	// Address is canonical, and without a zone.
 	Address netip.Addr
-	// Level is L2 or BGP.
+	// Level is one that is announced.
 	Level v1alpha1.Level
 	// Pool is the name of the AddressPool, which may be gone.
 	Pool string
@@ -89,5 +89,5 @@ func ParseClaim(object *networkingv1.IPAddress) (Claim, bool) {
 			c.Services = append(c.Services, types.NamespacedName{Namespace: namespace, Name: name})
 		}
 	}
-	return c, c.Level == v1alpha1.LevelL2 || c.Level == v1alpha1.LevelBGP
+	return c, c.Level.Announced()
 }

@@ -22,7 +22,7 @@ var providerInputs = []badInput{
 	{name: "no token", run: ccmadmInit + " --provider hetzner", code: 3, want: []string{"needs credential token: the project's API token", "--credential token=FILE", "HCLOUD_TOKEN"}},
 	{name: "an empty credential", given: ": > /tmp/token", run: ccmadmInit + " --provider hetzner --credential token=/tmp/token", code: 3, want: []string{"/tmp/token is empty"}},
 	{
-		name: "credentials that everybody may read", given: goodOpenstack + "chmod 644 /tmp/cloud.conf", run: "ccmadm init phase preflight --config " + kubeadmYAML + " --provider openstack --cloud-config /tmp/cloud.conf",
+		name: "credentials that everybody may read", given: goodOpenstack + "chmod 644 /tmp/cloud.conf", run: "ccmadm init phase preflight --config " + kubeadmYAML + " --provider openstack --image-tag v1.36.0 --cloud-config /tmp/cloud.conf",
 		code: 0, want: []string{"warning, every user of this machine can read /tmp/cloud.conf (-rw-r--r--): chmod 600 /tmp/cloud.conf", "checks passed"},
 	},
 	{name: "an unknown field in a profile", given: profile(`imge: {repository: example.com/ccm, tag: v1}`), run: profileInit, code: 3, want: []string{`read profile /tmp/profile.yaml:9: unknown field "imge"`, "docs/reference/profile.md"}},

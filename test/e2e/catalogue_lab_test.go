@@ -108,7 +108,7 @@ func (l *lab) expectAllTaints(t *testing.T) {
 	})
 }
 
-// loadStandins packs the stand-in under its own name and under those of the providers' agents.
+// loadStandins packs the stand-in under its own name and, where a provider has agents, under those of its images.
 func (l *lab) loadStandins(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
@@ -123,12 +123,12 @@ func (l *lab) loadStandins(t *testing.T) {
 		if len(p.Command) > 0 {
 			files[p.Command[0]] = program
 		}
-		for _, a := range p.Agents {
-			ref, err := p.ContainerImage(a.Image, manifeststest.Values(p, p.Modes[0], "v"+*kubernetesMinor+".0", false))
+		if len(p.Agents) > 0 {
+			refs, err := p.Images(manifeststest.Values(p, p.Modes[0], "v"+*kubernetesMinor+".0", false))
 			if err != nil {
 				t.Fatal(err)
 			}
-			names = append(names, ref)
+			names = append(names, refs...)
 		}
 	}
 	for i, name := range names {
@@ -145,6 +145,9 @@ func (l *lab) runStandin(t *testing.T, p *templates.Profile, mode templates.Mode
 	v := manifeststest.Values(p, mode, "v"+*kubernetesMinor+".0", true)
 	files := manifeststest.Files(p, v)
 	c := config.CloudConfiguration{Provider: p.Name, Mode: config.Mode(mode), ClusterName: "ber1", ControllerManager: config.ControllerManager{Image: standin, ExtraArgs: append(v.ExtraArgs, marksOf(p, mode)...)}}
+	if len(p.Agents) > 0 { // whose images no field names: all are named by a tag, which may be of a release that is still to come
+		c.ControllerManager.Image, c.ControllerManager.Version = "", v.ImageTag
+	}
 	var script strings.Builder
 	fmt.Fprintf(&script, "set -e; mkdir -p /root/%s\n", p.Name)
 	for name, content := range files {

@@ -28,8 +28,8 @@ func (s *secrets) commandsBefore(t *testing.T) {
 	add("key.json", `{"type":"service_account","private_key":"-----BEGIN PRIVATE KEY-----\nMII`+secret()+`\n-----END PRIVATE KEY-----\n"}`,
 		"--provider gcp --credential key.json=/root/key.json")
 	add("token", secret()+secret()+secret()+secret(), "--provider hetzner --mode DaemonSet --credential token=/root/token")
-	list = append(list, "ccmadm render --provider hetzner --cluster-name a --credential token=/root/token",
-		"ccmadm render --provider openstack --cluster-name a --cloud-config /root/openstack.conf")
+	list = append(list, "ccmadm render --provider hetzner --image-tag v1.35.0 --cluster-name a --credential token=/root/token",
+		"ccmadm render --provider openstack --image-tag v1.36.0 --cluster-name a --cloud-config /root/openstack.conf")
 	for i, refused := range []string{
 		"controllerManager: {extraEnv: ['API_TOKEN=%s']}", "controllerManager: {extraEnv: ['HTTPS_PROXY=http://u:%s@p.example:3128']}",
 		"controllerManager: {extraArgs: ['--api-token=%s']}", "controllerManager: {extraArgs: ['--endpoint=https://u:%s@x.example']}",

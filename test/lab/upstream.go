@@ -75,6 +75,15 @@ func (b builder) upstreamPrograms(ctx context.Context, module, dir string) error
 		images+"agnhost", images+"nonewprivs", images+"regression-issue-74839")
 }
 
+// upstreamPackages are what the module upstream-MINOR is made for.
+func upstreamPackages() []string {
+	const test = "k8s.io/kubernetes/test/"
+	return []string{
+		test + "e2e", test + "e2e_kubeadm", "github.com/onsi/ginkgo/v2/ginkgo",
+		test + "images/agnhost", test + "images/nonewprivs", test + "images/regression-issue-74839",
+	}
+}
+
 // testImages asks the tests which images they use, and returns the references that each of ours stands for.
 func testImages(ctx context.Context, program string) (map[string][]string, error) {
 	cmd := exec.CommandContext(ctx, program, "--list-images")

@@ -32,7 +32,7 @@ type Vendor struct {
 // Vendors lists them.
 func Vendors() []Vendor {
 	return []Vendor{
-		{"aws", "k8s.io/cloud-provider-aws@v1.36.1", "examples/existing-cluster/base", []string{"*.yaml"}},
+		{"aws", "k8s.io/cloud-provider-aws@v1.37.1", "examples/existing-cluster/base", []string{"*.yaml"}},
 		{"azure", "sigs.k8s.io/cloud-provider-azure@v1.36.5", "examples/out-of-tree", []string{"cloud-*.yaml"}},
 		{
 			"openstack",

@@ -52,8 +52,11 @@ func TestNew_Target(t *testing.T) {
 		{name: "a pre-release", do: func(f *Facts) { f.Asked = "v1.36.0-rc.1" }, want: []string{"error U1 "}, says: "pre-release"},
 		{
 			name: "a minor that ccmadm does not know",
-			do:   func(f *Facts) { allAt(f, "v1.36.3", "v1.36.1"); f.Asked = "v1.37.0" },
-			want: []string{"error U1 ", "error U2 "}, says: "knows Kubernetes 1.34 to 1.36",
+			do: func(f *Facts) {
+				allAt(f, "v1.36.3", "v1.36.1")
+				f.Asked, f.Image = "v1.37.0", "registry.example/mine:1"
+			},
+			want: []string{"error U1 "}, says: "knows Kubernetes 1.34 to 1.36",
 		},
 		{
 			name: "half upgraded",

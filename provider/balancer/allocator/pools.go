@@ -197,7 +197,7 @@ func (p *Pool) has(ipv6 bool) bool {
 // wrong, must not move what works.
 func (p *Pool) level(now v1alpha1.Level, peers bool) v1alpha1.Level {
 	switch {
-	case p != nil && (p.Spec.Level == v1alpha1.LevelL2 || p.Spec.Level == v1alpha1.LevelBGP):
+	case p != nil && p.Spec.Level.Announced():
 		return p.Spec.Level
 	case now != "":
 		return now

@@ -41,7 +41,7 @@ func ReadProxy(cm *corev1.ConfigMap) Proxy {
 
 // answers says that every machine would answer ARP for an address of this level.
 func (p Proxy) answers(level v1alpha1.Level) bool {
-	return level == v1alpha1.LevelL2 && p.IPVS && !p.strictARP
+	return level.OnLink() && p.IPVS && !p.strictARP
 }
 
 // onNodes says why a Service may not have the addresses of so many Nodes. What was published, and may be right, stays.

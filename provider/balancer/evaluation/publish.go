@@ -7,12 +7,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/cloud-provider/service/helpers"
 
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 )
 
-// due are the claimed addresses which have been announced once, or were published before. At level BGP there is no network
-// to be probed: an address that waits for an endpoint alone is due.
+// due are the claimed addresses which have been announced once, or were published before. Where no link is
+// probed, an address that waits for an endpoint alone is due.
 func (e *Inputs) due(as *allocator.Assignment) []netip.Addr {
 	before := allocator.Earlier(as.Service, true)
 	var list []netip.Addr
@@ -21,7 +20,8 @@ func (e *Inputs) due(as *allocator.Assignment) []netip.Addr {
 		if e.Machines.Proxy.answers(c.Level) && !slices.Contains(before, address) {
 			continue
 		}
-		if !c.Probed.IsZero() || slices.Contains(before, address) || c.Level == v1alpha1.LevelBGP && e.Machines.unserved(as.Service) {
+		unprobed := c.Level.Announced() && !c.Level.OnLink()
+		if !c.Probed.IsZero() || slices.Contains(before, address) || unprobed && e.Machines.unserved(as.Service) {
 			list = append(list, address)
 		}
 	}

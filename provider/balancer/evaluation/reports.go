@@ -76,10 +76,10 @@ func ReadReports(agents []*v1alpha1.NodeAgent, alive objects.Liveness, now time.
 	return r
 }
 
-// muted names the agents that do not report, and says how many there are. At level L2 each is a vote.
+// muted names the agents that do not report, and says how many there are. At an elected level each is a vote.
 func (r *Reports) muted(level v1alpha1.Level) string {
 	what := "node agents"
-	if level == v1alpha1.LevelL2 {
+	if level.Elected() {
 		what = "votes"
 	}
 	named := r.silent[:min(len(r.silent), allocator.NamedErrors)]

@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"log"
 	"os"
+	"strings"
 
 	"github.com/spf13/pflag"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -35,7 +36,10 @@ func main() {
 	}
 	component.Flags, component.Gates = map[string]flag{}, map[string]gate{}
 	for _, set := range flags() {
-		set.VisitAll(func(f *pflag.Flag) { component.Flags[f.Name] = flag{Default: f.DefValue, Deprecated: f.Deprecated} })
+		// Components take an underscore for a dash.
+		set.VisitAll(func(f *pflag.Flag) {
+			component.Flags[strings.ReplaceAll(f.Name, "_", "-")] = flag{Default: f.DefValue, Deprecated: f.Deprecated}
+		})
 	}
 	for name, specs := range utilfeature.DefaultMutableFeatureGate.GetAllVersioned() {
 		last := specs[len(specs)-1]

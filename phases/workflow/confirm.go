@@ -1,4 +1,4 @@
-package adoption
+package workflow
 
 import (
 	"bufio"
@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 // Confirmed asks, and takes an end without an answer for a no.
@@ -18,9 +17,9 @@ func Confirmed(in io.Reader, out io.Writer, question string) bool {
 	return answer == "y" || answer == "yes"
 }
 
-// confirm asks before anything is changed.
-func (a *Adoption) confirm(env *workflow.Env, question string) error {
-	if a.Yes || env.DryRun || Confirmed(env.In, env.Progress(), question) {
+// Confirm asks before anything is changed, unless the answer is yes already.
+func (env *Env) Confirm(yes bool, question string) error {
+	if yes || env.DryRun || Confirmed(env.In, env.Progress(), question) {
 		return nil
 	}
 	return finding.Refusedf("it was not confirmed").WithHint("--yes answers beforehand; nothing was changed")
