@@ -14,6 +14,9 @@ K8S     ?= $(NEWEST)
 # Vendors release weeks after a minor: the lab builds their managers for this one, and their tests run on it.
 VENDORS := 1.36
 RUN     ?= .
+# The folder of a release, and where its images go.
+DIST     ?= dist
+REGISTRY ?= ghcr.io/ccmadm
 # What differs from its neighbours in length more than in kind: left to make long, unless RUN names it.
 LONG    := ^TestInitAgain_Upgraded|^TestSecrets|^TestCrash_AtRandom|^TestControlPlanes_Inventory|^TestRealCCM_VSphere|^TestFaults_(AWS|Cloud|DaemonSet|Inventory|Sample|StaticPod|VSphere)
 LONG    := $(LONG)|^TestModes/^three|^TestMachineIdentity|^TestImageMissing|^TestRehearse/^vsphere|^TestCatalogue_Machine|^TestMigrationByBGP|^TestControlPlaneVIP_BGP
@@ -71,6 +74,27 @@ images: build bin/lab ## Build container images as archives under bin/images, wi
 	bin/lab image --name $(CCM) --binary bin/cloud-controller-manager --user 65532 --output bin/images/cloud-controller-manager.tar
 	bin/lab image --name $(AGENT) --binary bin/node-agent --user 0 --output bin/images/node-agent.tar
 	bin/lab image --name $(STEPS) --binary bin/ccmadm --user 0 --output bin/images/ccmadm.tar
+
+# release/artefacts.go lists what a release has. Go's version is pinned, because another one compiles other bytes.
+.PHONY: release release-binary release-push release-verify release-check
+release release-binary release-push release-verify release-check: export GOTOOLCHAIN := go1.26.8
+release: ## Everything that users download, in dist/: make release VERSION=v0.1.0; docs/contributing/releasing.md
+	go -C release run . build --version '$(VERSION)' --source '$(CURDIR)' --output '$(abspath $(DIST))'
+
+# For `release build`, which asks for each program and platform. Without the state of the checkout in it, a program is the same from
+# a clone without tags, too.
+release-binary: export GOFLAGS += -buildvcs=false
+release-binary:
+	$(GOBUILD) -o '$(OUT)' ./cmd/$(PROGRAM)
+
+release-verify: ## Compare dist/ with its checksums, provenance and signature: make release-verify KEY=cosign.pub
+	go -C release run . verify '$(abspath $(DIST))' $(if $(KEY),--key '$(abspath $(KEY))')
+
+release-push: ## Push the images of dist/: make release-push VERSION=v0.1.0 REGISTRY=ghcr.io/ccmadm
+	go -C release run . push '$(abspath $(DIST))' --version '$(VERSION)' --registry '$(REGISTRY)'
+
+release-check: ## Lint and test what makes releases; it is a module of its own
+	cd release && go mod tidy -diff && $(LINT) run && go test -count=1 ./...
 
 demo: lab images ## Boot three machines and turn them into a cluster with ccmadm init and ccmadm join
 	LAB='$(LAB)' test/lab/demo.sh
