@@ -73,8 +73,8 @@ func TestDeb_Content(t *testing.T) {
 	}
 	page := unpacked(t, filepath.Join(root, "usr/share/man/man1/ccmadm-certs-renew.1.gz"))
 	for _, want := range []string{
-		`.TH "CCMADM-CERTS-RENEW" "1" "January 2025"`, ".SH NAME", `ccmadm-certs-renew \-`,
-		".SH DESCRIPTION", ".SH OPTIONS", `\fBccmadm-certs(1)\fP`,
+		`.TH "CCMADM-CERTS-RENEW" "1" "January 2025"`, ".SH NAME", "ccmadm-certs-renew - Sign",
+		".SH SYNOPSIS\n\\fBccmadm certs renew [flags]\\fP", ".SH DESCRIPTION", ".SH OPTIONS", `\fBccmadm-certs(1)\fP`,
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the man page lacks %q:\n%s", want, page)

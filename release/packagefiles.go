@@ -93,12 +93,17 @@ func manSource(name string, r *release, page string) []byte {
 		shown := link[1:strings.IndexByte(link, ']')]
 		return "**" + strings.ReplaceAll(shown, " ", "-") + "(1)**"
 	})
+	usage := ""
+	page = regexp.MustCompile("```\n(ccmadm[^`]*)\n```\n").ReplaceAllStringFunc(page, func(block string) string {
+		usage = strings.Trim(block, "`\n")
+		return ""
+	})
 	page = strings.ReplaceAll(page, "### Synopsis\n", "### Description\n")
 	page = regexp.MustCompile(`(?m)^### (.*)$`).ReplaceAllStringFunc(page, func(heading string) string {
 		return "# " + strings.ToUpper(strings.TrimPrefix(heading, "### "))
 	})
 	title := fmt.Sprintf("%% %q \"1\" %q \"ccmadm %s\" \"ccmadm\"\n", strings.ToUpper(name), r.date.Format("January 2006"), r.version)
-	return []byte(title + "# NAME\n" + name + ` \- ` + short + "\n\n" + page)
+	return []byte(title + "# NAME\n" + name + ` \- ` + short + "\n\n# SYNOPSIS\n**" + usage + "**\n\n" + page)
 }
 
 // units are those that ccmadm writes to /etc for itself. A unit there takes the place of the package's.
