@@ -16,8 +16,10 @@ import (
 // Rules lists what Lint looks for, as the catalogue has it.
 func Rules() []finding.Kind {
 	var list []finding.Kind
-	for _, id := range []finding.ID{"A1", "A4", "A5", "A6", "A7", "A18", "A9", "A13", "A17", "A19", obsoleteAPI, "F5",
-		finding.FlagGone, finding.GateGone, finding.GateLocked} {
+	for _, id := range []finding.ID{
+		"A1", "A4", "A5", "A6", "A7", "A18", "A9", "A13", "A17", "A19", obsoleteAPI, "F5",
+		finding.FlagGone, finding.GateGone, finding.GateLocked,
+	} {
 		list = append(list, id.Kind())
 	}
 	return list

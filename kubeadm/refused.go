@@ -25,8 +25,10 @@ func programs(kind string) []program {
 		return []program{{"kubelet", []string{"nodeRegistration", "kubeletExtraArgs"}}}
 	}
 	return []program{
-		{"kube-apiserver", argsPath("apiServer")}, {"kube-controller-manager", argsPath("controllerManager")},
-		{"kube-scheduler", argsPath("scheduler")}, {"etcd", argsPath("etcd")},
+		{"kube-apiserver", argsPath("apiServer")},
+		{"kube-controller-manager", argsPath("controllerManager")},
+		{"kube-scheduler", argsPath("scheduler")},
+		{"etcd", argsPath("etcd")},
 	}
 }
 

@@ -1,11 +1,10 @@
 package main
 
 import (
-	"encoding/xml"
-	"io"
-
 	"bytes"
 	"compress/gzip"
+	"encoding/xml"
+	"io"
 
 	"github.com/sassoftware/go-rpmutils"
 )

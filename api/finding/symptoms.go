@@ -92,7 +92,8 @@ func symptomsInLogs() []Symptom {
 	return []Symptom{
 		{
 			inLog, "attempting to acquire leader lease kube-system/cloud-controller-manager...",
-			[]ID{ForeignLeader, LeaseAbandoned}, false,
+			[]ID{ForeignLeader, LeaseAbandoned},
+			false,
 		},
 		{inLog, "error retrieving resource lock kube-system/cloud-controller-manager: ... is forbidden", []ID{"D6"}, false},
 		{inLog, "leaderelection lost", []ID{LeaseLost}, false},

@@ -62,7 +62,8 @@ func TestCluster_Adopt_NobodyInitializes(t *testing.T) {
 		if err := kubelet.Taint(t.Context(), client, "w1", before); err != nil {
 			t.Fatal(err)
 		}
-		short := workflow.Inputs{Output: "text",
+		short := workflow.Inputs{
+			Output: "text",
 			Request: workflow.Request{Flags: config.CloudConfiguration{Wait: config.WaitPolicy{
 				Timeout: metav1.Duration{Duration: time.Second},
 			}}},
@@ -112,7 +113,8 @@ func TestCluster_Adopt_TaintOfARunThatWasCutShort(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		short := workflow.Inputs{Output: "text",
+		short := workflow.Inputs{
+			Output: "text",
 			Request: workflow.Request{Flags: config.CloudConfiguration{Wait: config.WaitPolicy{
 				Timeout: metav1.Duration{Duration: time.Second},
 			}}},

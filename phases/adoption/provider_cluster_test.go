@@ -36,7 +36,8 @@ func adoptedByOnprem(t *testing.T) (*machine.Machine, kubernetes.Interface) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	adopt := workflow.Inputs{Command: "adopt",
+	adopt := workflow.Inputs{
+		Command: "adopt",
 		Request: workflow.Request{Flags: config.CloudConfiguration{
 			Provider: "onprem", CloudConfig: config.CloudConfigFile{File: file},
 			ControllerManager: config.ControllerManager{ExtraArgs: []string{"--v=4"}},
@@ -59,7 +60,8 @@ func adoptedByOnprem(t *testing.T) (*machine.Machine, kubernetes.Interface) {
 // initialized by it before it may delete any.
 func TestCluster_Adopt_OtherProvider(t *testing.T) {
 	m, client := adoptedByOnprem(t)
-	sample := workflow.Inputs{Command: "adopt",
+	sample := workflow.Inputs{
+		Command: "adopt",
 		Request: workflow.Request{Flags: config.CloudConfiguration{
 			Provider: "sample", ControllerManager: config.ControllerManager{
 				Image: "example.org/ccm:1", ExtraArgs: []string{"--cloud-provider=onprem"},
