@@ -38,7 +38,7 @@ func TestPorts(t *testing.T) {
 		{"nobody's", []func(*corev1.Service){onPort(81)}, ""},
 		{"SCTP on another's port of TCP", []func(*corev1.Service){protocol(corev1.ProtocolSCTP)}, ""},
 		{"a Service's", nil, "is that of Service/default/older"},
-		{"a program's", []func(*corev1.Service){onPort(9100)}, "something on Node/n1 listens on port 9100/TCP"},
+		{"a program's", []func(*corev1.Service){onPort(9100)}, "a program on Node/n1 listens on port 9100/TCP"},
 		{"a program's, as agents may say it, too", []func(*corev1.Service){onPort(8443)}, "listens on port 8443/TCP"},
 		{"a program's, of UDP", []func(*corev1.Service){onPort(53), protocol(corev1.ProtocolUDP)}, "listens on port 53/UDP"},
 		{"a program's of UDP, with TCP", []func(*corev1.Service){onPort(53)}, ""},

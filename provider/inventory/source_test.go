@@ -171,7 +171,7 @@ func TestHTTPS(t *testing.T) {
 	secretly := run(t, NewHTTPS(secret, caFile, time.Second, time.Millisecond))
 	status.Store(http.StatusInternalServerError)
 	until(t, readings, "an error", fails("500"))
-	until(t, secretly, "an error without the password", fails("/machines: the server says 500 Internal Server Error"))
+	until(t, secretly, "an error without the password", fails("/machines: the server returned 500 Internal Server Error"))
 	status.Store(http.StatusFound)
 	until(t, readings, "refused to go elsewhere", fails("want https"))
 	until(t, secretly, "an error without the password", func(r reading) bool {

@@ -48,7 +48,7 @@ func TestStore_Rejects(t *testing.T) {
 			"no machine", []byte(strings.Replace(string(listing(5, 0)), "machines:", "machines: []", 1)), nil, Empty,
 			"no machine",
 		},
-		{"an older one", listing(4, 10), nil, OlderSerial, "serial is 4, there was 5"},
+		{"an older one", listing(4, 10), nil, OlderSerial, "serial is 4, and 5 was already used"},
 		{"of another site", []byte(strings.Replace(string(listing(6, 10)), "ber1", "ham1", 1)), nil, OtherSite, `"ham1", want "ber1"`},
 		{"too many lost", listing(6, 7), nil, LostMachines, "3 of 10 machines are missing, at most 2"},
 	} {

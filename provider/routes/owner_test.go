@@ -44,14 +44,14 @@ func TestRoutes_Owner(t *testing.T) {
 		}},
 		{
 			name: "most do", nodes: []*corev1.Node{withCondition(nodeA, "FlannelIsUp", 0), withCondition(nodeB, "FlannelIsUp", 0)},
-			wantErr: "2 of 3 Nodes are a network add-on's, first: Node/a has condition NetworkUnavailable with reason FlannelIsUp",
+			wantErr: "a network add-on owns the routes of 2 of 3 Nodes, first: Node/a has condition NetworkUnavailable with reason FlannelIsUp",
 		},
 		{name: "one of them with a clock that never ends", nodes: []*corev1.Node{ahead, withCondition(nodeB, "FlannelIsUp", 0)}},
 		{
 			name:    "most did, long ago, and their kernels have its routes",
 			nodes:   []*corev1.Node{withCondition(nodeA, "FlannelIsUp", old), withCondition(nodeB, "FlannelIsUp", old)},
 			agents:  []spoken{foreign("a"), foreign("b")},
-			wantErr: "2 of 3 Nodes are a network add-on's",
+			wantErr: "a network add-on owns the routes of 2 of 3 Nodes",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

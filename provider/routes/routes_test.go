@@ -108,7 +108,7 @@ func TestRoutes_Acknowledged(t *testing.T) {
 					n.OwnerReferences[0].UID = "another"
 				}),
 			},
-			wantErr: "no node agent has reported from Node/c since it was made",
+			wantErr: "no node agent has reported from Node/c since the Node was created",
 		},
 		{name: "a report of this Node", agents: []spoken{
 			said("a", fresh, "abc", ""), said("b", fresh, "abc", ""), before(func(spoken) {}),

@@ -126,7 +126,7 @@ func TestInventory(t *testing.T) {
 		if !strings.Contains(events, "inventory") {
 			t.Errorf("no Event says that w2 is not in the inventory:\n%s", events)
 		}
-		if list := l.must(t, "cp1", "ccmadm machines list -f "+inventoryFile); !strings.Contains(list, "stuck: no machine of the inventory is this Node") {
+		if list := l.must(t, "cp1", "ccmadm machines list -f "+inventoryFile); !strings.Contains(list, "stuck: no machine of the inventory matches this Node") {
 			t.Errorf("machines list does not say so:\n%s", list)
 		}
 	})

@@ -95,7 +95,7 @@ func (l *lab) expectRefusedUpgrades(t *testing.T, command string) {
 		{
 			name:  "an image that does not exist",
 			given: "cp /usr/bin/kubeadm /root/kubeadm.old; cp /usr/bin/kubeadm.new /usr/bin/kubeadm",
-			run:   command, want: "its image cannot be had", restore: "mv /root/kubeadm.old /usr/bin/kubeadm",
+			run:   command, want: "its image cannot be pulled", restore: "mv /root/kubeadm.old /usr/bin/kubeadm",
 		},
 		{
 			name:  "/etc/kubernetes is read-only",

@@ -209,10 +209,10 @@ func TestParseCommunities(t *testing.T) {
 		},
 		{
 			name: "a standard one has 16 bits for the ASN", text: "70000:1",
-			wantErr: `community "70000:1": "70000" is no number of 16 bits`,
+			wantErr: `community "70000:1": "70000" is not a number of 16 bits`,
 		},
 		{name: "one number", text: "7", wantErr: `community "7": want ASN:VALUE, or ASN:VALUE:VALUE`},
-		{name: "empty", text: "", wantErr: `community "": "" is no number of 32 bits`},
+		{name: "empty", text: "", wantErr: `community "": "" is not a number of 32 bits`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			standard, large, err := parseCommunities([]string{tt.text})

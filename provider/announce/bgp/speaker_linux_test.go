@@ -142,7 +142,7 @@ func TestSpeaker_Problems(t *testing.T) {
 		{
 			name:   "the router expects another ASN",
 			router: strings.Replace(second, "as 64512", "as 64513", 1),
-			want:   "10.9.0.2:179 rejects this Node, which may be in another AS there than 64512 (localASN)",
+			want:   "10.9.0.2:179 rejects this Node: it may expect another AS than 64512 (localASN)",
 		},
 		{
 			name:   "the router has another password",
