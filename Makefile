@@ -238,7 +238,7 @@ generate: ## Rewrite docs/reference from the commands
 	go generate ./...
 
 # Cheap things first; all that has to be built, in one go, before anything waits for a processor; then the tests.
-verify: tidy committed generated lint bin/lab ## What CI runs
+verify: tidy committed generated lint release-check bin/lab ## What CI runs
 	$(LAB) build --install --kubernetes $(subst $(space),$(comma),$(MINORS)) --ccm aws,openstack,vsphere,sample
 	$(LAB) upstream $(NEWEST)
 	$(MAKE) unit

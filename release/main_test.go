@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -38,7 +39,7 @@ func TestMain(m *testing.M) {
 	}
 	status := 1
 	if err != nil {
-		os.Stderr.WriteString("make a release to look at: " + err.Error() + "\n")
+		fmt.Fprintf(os.Stderr, "make a release to look at: %v\n", err)
 	} else {
 		status = m.Run()
 	}
