@@ -94,6 +94,7 @@ release-push: ## Push the images of dist/: make release-push VERSION=v0.1.0 REGI
 	go -C release run . push '$(abspath $(DIST))' --version '$(VERSION)' --registry '$(REGISTRY)'
 
 release-check: ## Lint and test what makes releases; it is a module of its own
+	for tool in openssl curl; do command -v $$tool >/dev/null || $(ROOT) apt-get install -y --no-install-recommends $$tool; done
 	cd release && go mod tidy -diff && $(LINT) run && go test -count=1 ./...
 
 demo: lab images ## Boot three machines and turn them into a cluster with ccmadm init and ccmadm join
