@@ -68,7 +68,7 @@ func (l *inspection) refused(p part) {
 
 func (l *inspection) refusedGate(p part, a extraArg, refusal minors.Refusal, why string) {
 	switch refusal {
-	case minors.Unknown:
+	case minors.Removed, minors.Unknown:
 		l.add(finding.GateGone, p, a.key, why, nil)
 	case minors.Locked:
 		l.add(finding.GateLocked, p, a.key, why, nil)

@@ -13,8 +13,12 @@ type Refusal string
 // The refusals.
 const (
 	Accepted Refusal = ""
-	Unknown  Refusal = "unknown"
-	Locked   Refusal = "locked"
+	// Removed was there in an earlier minor.
+	Removed Refusal = "removed"
+	// Unknown was in no minor that ccmadm knows: mistyped, or of a program that upstream has not built.
+	Unknown Refusal = "unknown"
+	// Locked is a feature gate that takes another value only.
+	Locked Refusal = "locked"
 )
 
 // Flag tells whether a component of a minor, as "1.37", has a flag of that name, and why not, for people. What no table
@@ -26,7 +30,7 @@ func (h History) Flag(component, flag, minor string) (Refusal, string) {
 	if !known || !asked || has || slices.Contains([]string{"help", "version"}, flag) { // which are added when it runs
 		return Accepted, ""
 	}
-	return Unknown, fmt.Sprintf("%s %s does not know --%s%s", component, minor, flag, since(h.FlagRemoved(component, flag, minor)))
+	return unknown(fmt.Sprintf("%s %s does not know --%s", component, minor, flag), h.FlagRemoved(component, flag, minor))
 }
 
 // Gate tells whether a component of a minor takes a value, "true" or "false", of a feature gate, and why not, for people.
@@ -38,8 +42,7 @@ func (h History) Gate(component, gate, value, minor string) (Refusal, string) {
 	}
 	g, has := m.FeatureGates[gate]
 	if !has || slices.Contains(g.UnknownTo, component) {
-		return Unknown, fmt.Sprintf("%s %s does not know the feature gate %s%s", component, minor, gate,
-			since(h.GateRemoved(component, gate, minor)))
+		return unknown(fmt.Sprintf("%s %s does not know the feature gate %s", component, minor, gate), h.GateRemoved(component, gate, minor))
 	}
 	if on, err := strconv.ParseBool(value); err == nil && g.Locked && on != g.Default {
 		return Locked, fmt.Sprintf("%s %s does not take %s=%t: the feature gate is locked to %t", component, minor, gate, on, g.Default)
@@ -53,7 +56,7 @@ func (h History) KubeadmGate(gate, minor string) (Refusal, string) {
 	if !known || slices.Contains(m.Kubeadm.Gates, gate) {
 		return Accepted, ""
 	}
-	return Unknown, fmt.Sprintf("kubeadm %s does not know its feature gate %s%s", minor, gate, since(h.KubeadmGateRemoved(gate, minor)))
+	return unknown(fmt.Sprintf("kubeadm %s does not know its feature gate %s", minor, gate), h.KubeadmGateRemoved(gate, minor))
 }
 
 // ReadsKubeadmAPI tells whether kubeadm of a minor reads files of the version of its API. What no table has is not read.
@@ -63,9 +66,10 @@ func (h History) ReadsKubeadmAPI(apiVersion, minor string) bool {
 	return reads || !known
 }
 
-func since(minor string) string {
-	if minor == "" {
-		return ""
+// unknown adds since which minor something is gone.
+func unknown(why, since string) (Refusal, string) {
+	if since == "" {
+		return Unknown, why
 	}
-	return ", which was removed in " + minor
+	return Removed, why + ", which was removed in " + since
 }

@@ -44,7 +44,7 @@ func rehearseInPod(t *testing.T, l *lab) {
 		start := time.Now()
 		r := l.sh(t, "cp1", rehearsePod+" --image registry.invalid/ccm:1 --program /ccm")
 		t.Logf("after %.1f s: %s", time.Since(start).Seconds(), r.out)
-		for _, text := range []string{", which cp1 has left", "its image cannot be pulled: ImagePullBackOff: "} {
+		for _, text := range []string{", left by cp1", "its image cannot be pulled: ImagePullBackOff: "} {
 			if r.code != 1 || !strings.Contains(r.out, text) {
 				t.Errorf("exit status %d, want 1 and %q", r.code, text)
 			}

@@ -40,7 +40,7 @@ func stepTo(t *testing.T, minor string) minorStep {
 		}
 		s.beyond = fmt.Sprintf("1.%d", number+1)
 		for _, gate := range slices.Sorted(maps.Keys(from.FeatureGates)) {
-			if refusal, _ := history.Gate("kubelet", gate, "true", minor); refusal == minors.Unknown && from.FeatureGates[gate].Default {
+			if refusal, _ := history.Gate("kubelet", gate, "true", minor); refusal == minors.Removed && from.FeatureGates[gate].Default {
 				s.gate = gate
 				return s
 			}

@@ -70,7 +70,7 @@ func TestCluster_Leftovers(t *testing.T) {
 	if !strings.Contains(strings.Join(left(t), " "), "clusterroles//copied") {
 		t.Error("a copied label cost an object")
 	}
-	want := []string{alive.name + " is under way, by test", "removing " + dead.name + ", which test has left"}
+	want := []string{alive.name + " is under way, by test", "removing " + dead.name + ", left by test"}
 	for _, text := range want {
 		if !strings.Contains(strings.Join(said, "\n"), text) {
 			t.Errorf("said %q, want %q", said, text)

@@ -106,7 +106,8 @@ func Refuses(v *version.Version, u Use) bool {
 	return found && f.ID != "A9"
 }
 
-// judge says what is wrong with one argument or feature gate.
+// judge says what is wrong with one argument or feature gate. A component runs with it now: what no known minor had is of
+// a program that upstream has not built, and stays.
 func (p *planner) judge(u Use) (finding.Finding, bool) {
 	none := finding.Finding{}
 	minor, history := minorOf(p.target), minors.Load()
@@ -115,10 +116,10 @@ func (p *planner) judge(u Use) (finding.Finding, bool) {
 			refusal, why := history.KubeadmGate(gate, minor)
 			f := finding.GateGone.New("", why+": an upgrade passes over it, and a file that has it, too, is refused")
 			f.Severity = finding.SeverityWarning
-			return f, refusal != minors.Accepted
+			return f, refusal == minors.Removed
 		}
 		switch refusal, why := history.Gate(string(u.Component), gate, u.Value, minor); refusal {
-		case minors.Unknown:
+		case minors.Removed:
 			return finding.GateGone.New("", why), true
 		case minors.Locked:
 			return finding.GateLocked.New("", why), true
@@ -142,5 +143,5 @@ func (p *planner) judge(u Use) (finding.Finding, bool) {
 			u.Component, u.Name, u.Value, g.since)), true
 	}
 	refusal, why := history.Flag(string(u.Component), u.Name, minor)
-	return finding.FlagGone.New("", why), refusal != minors.Accepted
+	return finding.FlagGone.New("", why), refusal == minors.Removed
 }
