@@ -117,7 +117,7 @@ ordinary: committed ## The tests of make check as an ordinary user, also where r
 
 # The kit runs upstream's service controller, which races with itself: a worker writes cachedService.state while the
 # node worker reads it in allServices (k8s.io/cloud-provider v0.36 controllers/service/controller.go:339 and :503).
-# A package has twenty minutes: beside other work, those of phases come near to go's ten.
+# A package has half an hour: beside compilers, those of phases came near to twenty minutes.
 # CCMADM_TEST=cluster: whatever lacks the lab's kube-apiserver and etcd fails, where `go test` would leave it out.
 unit: bin/lab ## Tests of the packages, with -race where they have goroutines, against a real API server
 	bin/lab build --programs --kubernetes $(K8S)
@@ -130,7 +130,7 @@ RACY   := ./provider/... ./agent/... ./cmd/node-agent ./doctor/rehearsal ./manif
 
 # What takes the longest, and mostly waits, begins first.
 unit-race:
-	$(ROOT) env CGO_ENABLED=1 CCMADM_TEST=cluster go test -race -timeout 20m -parallel 6 ./provider/announce/... $$(go list $(RACY) | grep -v /conformance)
+	$(ROOT) env CGO_ENABLED=1 CCMADM_TEST=cluster go test -race -timeout 30m -parallel 6 ./provider/announce/... $$(go list $(RACY) | grep -v /conformance)
 
 race: bin/lab ## All packages with -race
 	bin/lab build --programs --kubernetes $(K8S)
@@ -143,9 +143,9 @@ unit-kit:
 # What waits for one thing after the other begins first.
 HALF := ./phases/adoption ./phases/upgrade
 unit-half:
-	$(ROOT) env CCMADM_TEST=cluster go test -skip '$(SWEEPS)' -timeout 20m $(HALF)
+	$(ROOT) env CCMADM_TEST=cluster go test -skip '$(SWEEPS)' -timeout 30m $(HALF)
 unit-rest:
-	$(ROOT) env CCMADM_TEST=cluster go test -skip '$(SWEEPS)' -timeout 20m -parallel 6 ./phases \
+	$(ROOT) env CCMADM_TEST=cluster go test -skip '$(SWEEPS)' -timeout 30m -parallel 6 ./phases \
 	  $$(go list ./... | grep -vxF -f <(go list $(RACY) $(HALF)) | grep -v /test/e2e)
 
 # Beside others, on few processors, something may come later than any test waits for. Up to two tests have another try,
