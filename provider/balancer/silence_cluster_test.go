@@ -57,7 +57,7 @@ func TestCluster_SilentAgent(t *testing.T) {
 	web := c.within(5*time.Second, "web", func(s *corev1.Service) bool {
 		return allocator.Condition(s) != nil && allocator.Condition(s).Reason == "AgentSilent"
 	})
-	if got := allocator.Condition(web); !strings.Contains(got.Message, "1 of 2 votes are missing: n2") {
+	if got := allocator.Condition(web); !strings.Contains(got.Message, "1 of 2 voters do not report: n2") {
 		t.Errorf("the condition is %+v", got)
 	}
 	if report("n2"); marked("n2") {

@@ -43,7 +43,7 @@ func TestBGP_Addresses(t *testing.T) {
 		b.Set(view)
 	}
 	set()
-	want := []v1alpha1.BGPSession{{Peer: "tor1", State: "Idle", Message: "speak from Node/w1: it has no InternalIP"}}
+	want := []v1alpha1.BGPSession{{Peer: "tor1", State: "Idle", Message: "open sessions of Node/w1: it has no InternalIP"}}
 	eventually(t, time.Second, "the report says why there is no session", func() bool {
 		var status v1alpha1.NodeAgentStatus
 		b.Report(&status)
