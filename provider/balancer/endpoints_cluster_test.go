@@ -82,3 +82,31 @@ func (c *cluster) endpoint(service, node string, there bool) {
 	}
 	c.silent.Store(!there)
 }
+
+// Upstream writes the addresses that it is given, and nothing else: it gets none as long as the Service lacks our condition,
+// by which the policy about the Nodes' ports knows whose addresses they are.
+func TestCluster_EnsureAfterCondition(t *testing.T) {
+	c := newCluster(t)
+	c.node("n2", "198.18.0.2")
+	c.create("web")
+	s := c.within(5*time.Second, "web", func(s *corev1.Service) bool { return address(s) != "" && allocator.Condition(s) != nil })
+	c.end() // else the next pass writes it again
+	c.leader.mu.Lock()
+	c.leader.statuses[allocator.NameOf(s)] = &evaluation.Status{Service: s, After: s, Complete: true}
+	c.leader.mu.Unlock()
+	cache := c.leader.caches.services.GetStore()
+	bare := s.DeepCopy()
+	bare.Status.Conditions = nil
+	if err := cache.Update(bare); err != nil {
+		t.Fatal(err)
+	}
+	if status, err := c.leader.EnsureLoadBalancer(t.Context(), "", s, nil); err == nil {
+		t.Errorf("without the condition it returns %v", status)
+	}
+	if err := cache.Update(s); err != nil {
+		t.Fatal(err)
+	}
+	if status, err := c.leader.EnsureLoadBalancer(t.Context(), "", s, nil); err != nil || len(status.Ingress) == 0 {
+		t.Errorf("with the condition: %v, %v", status, err)
+	}
+}

@@ -56,7 +56,9 @@ func (b *Balancer) GetLoadBalancer(_ context.Context, _ string, service *corev1.
 }
 
 // EnsureLoadBalancer returns what is published, or why nothing is. The passes publish by themselves: where an agent has not
-// announced the address yet, upstream has nothing to do, and would leave a Warning for each attempt.
+// announced the address yet, upstream has nothing to do, and would leave a Warning for each attempt. Upstream writes
+// addresses alone. Without our condition beside them, the policy about the Nodes' ports would let an edit pass: addresses
+// are returned once the condition is seen.
 func (b *Balancer) EnsureLoadBalancer(ctx context.Context, _ string, service *corev1.Service, _ []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
 	b.mu.Lock()
 	delete(b.released, service.UID)
@@ -65,19 +67,29 @@ func (b *Balancer) EnsureLoadBalancer(ctx context.Context, _ string, service *co
 	var st *evaluation.Status
 	b.until(ctx, func() bool {
 		st = b.statusOf(service)
-		return st != nil && (st.Complete || st.Elsewhere || st.Problem != nil)
+		return st != nil && (st.Complete && b.conditionSeen(service) || st.Elsewhere || st.Problem != nil)
 	})
 	switch {
 	case st == nil:
 		if w := b.caches.unknown(); w != nil {
 			return nil, b.notYet(w)
 		}
-	case st.Complete:
+	case st.Complete && b.conditionSeen(service):
 		return st.After.Status.LoadBalancer.DeepCopy(), nil
 	case st.Problem != nil && !st.Elsewhere:
 		return nil, fmt.Errorf("%s: %w; %s", st.Problem.Reason, st.Problem, st.Problem.Do)
 	}
 	return nil, cloudprovider.ImplementedElsewhere
+}
+
+// conditionSeen reports whether the Service has our condition, by the cache.
+func (b *Balancer) conditionSeen(service *corev1.Service) bool {
+	object, there, _ := b.caches.services.GetStore().GetByKey(allocator.NameOf(service).String())
+	if !there {
+		return false
+	}
+	known := object.(*corev1.Service)
+	return known.UID == service.UID && allocator.Condition(known) != nil
 }
 
 // UpdateLoadBalancer has nothing to do: passes follow Nodes, and read Services where they are not stale. Upstream calls
