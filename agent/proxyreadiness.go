@@ -89,7 +89,7 @@ func healthURLs(node netip.Addr, names []types.NamespacedName, services cache.St
 	return urls
 }
 
-// ask asks until the answer is another than that there are no endpoints. Where nothing answers, nobody knows better.
+// ask asks until the answer is another than that there are no endpoints. Where nothing answers, there is no other source.
 func (p *proxyReadiness) ask(ctx context.Context, url string, q *question) {
 	ticker := time.NewTicker(proxyPollInterval)
 	defer ticker.Stop()

@@ -3,7 +3,6 @@ package kubeadm
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/minors"
@@ -40,8 +39,7 @@ func (l *inspection) refused(p part) {
 	for _, program := range programs(p.kind) {
 		for _, a := range extraArgs(p.value(program.path...)) {
 			if a.name == "feature-gates" {
-				for pair := range strings.SplitSeq(a.value, ",") {
-					gate, value, _ := strings.Cut(strings.TrimSpace(pair), "=")
+				for gate, value := range minors.Gates(a.value) {
 					refusal, why := l.history.Gate(program.name, gate, value, l.minorName())
 					l.refusedGate(p, a, refusal, why)
 				}

@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/md5"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -78,12 +79,8 @@ func (r *release) writeAptRelease(file string) error {
 		if err != nil {
 			return err
 		}
-		sum, err := digest(filepath.Join(r.dir, name))
-		if err != nil {
-			return err
-		}
 		fmt.Fprintf(&md5sums, " %x %d %s\n", md5.Sum(data), len(data), name)
-		fmt.Fprintf(&sha256sums, " %s %d %s\n", sum, len(data), name)
+		fmt.Fprintf(&sha256sums, " %x %d %s\n", sha256.Sum256(data), len(data), name)
 	}
 	date := r.date.Format("Mon, 02 Jan 2006 15:04:05 UTC")
 	fmt.Fprintf(&text, "Origin: ccmadm\nLabel: ccmadm\nSuite: stable\nVersion: %s\nDate: %s\n", debianVersion(r.version), date)

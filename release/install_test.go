@@ -13,18 +13,7 @@ import (
 
 func TestInstall(t *testing.T) {
 	archive := "ccmadm_v0.1.0_linux_" + runtime.GOARCH + ".tar.gz"
-	other := filepath.Join(t.TempDir(), "other.key")
-	if err := writeSignerKey(other); err != nil {
-		t.Fatal(err)
-	}
-	stranger, err := readSigner(other)
-	if err != nil {
-		t.Fatal(err)
-	}
-	otherPublic := filepath.Join(t.TempDir(), "other.pub")
-	if err := stranger.writePublicKey(otherPublic); err != nil {
-		t.Fatal(err)
-	}
+	_, otherPublic := strangersKeys(t)
 	tests := []struct {
 		name, key, changed, want string
 		installed                bool

@@ -188,3 +188,21 @@ func run(t *testing.T, name string, args ...string) string {
 	}
 	return string(out)
 }
+
+// strangersKeys are the keys of another signer than the release's, in files.
+func strangersKeys(t *testing.T) (private, public string) {
+	t.Helper()
+	private = filepath.Join(t.TempDir(), "other.key")
+	if err := writeSignerKey(private); err != nil {
+		t.Fatal(err)
+	}
+	stranger, err := readSigner(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public = filepath.Join(t.TempDir(), "other.pub")
+	if err := stranger.writePublicKey(public); err != nil {
+		t.Fatal(err)
+	}
+	return private, public
+}

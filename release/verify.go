@@ -69,15 +69,10 @@ func parseSums(text string) (map[string]string, error) {
 
 // verifyProvenance compares the subjects of the statement with the list: the statement is of this release, and of all of it.
 func verifyProvenance(dir string, listed map[string]string) error {
-	files, err := filepath.Glob(filepath.Join(dir, "*_provenance.json"))
-	if err != nil || len(files) != 1 {
-		return errors.Join(err, fmt.Errorf("find *_provenance.json: want 1, found %d", len(files)))
-	}
-	data, err := os.ReadFile(files[0])
+	name, data, err := readProvenance(dir)
 	if err != nil {
 		return err
 	}
-	name := filepath.Base(files[0])
 	var s statement
 	if err := json.Unmarshal(data, &s); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -95,6 +90,16 @@ func verifyProvenance(dir string, listed map[string]string) error {
 		}
 	}
 	return nil
+}
+
+// readProvenance returns the statement of a release, and its name.
+func readProvenance(dir string) (name string, data []byte, err error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*_provenance.json"))
+	if err != nil || len(files) != 1 {
+		return "", nil, errors.Join(err, fmt.Errorf("find *_provenance.json: want 1, found %d", len(files)))
+	}
+	data, err = os.ReadFile(files[0])
+	return filepath.Base(files[0]), data, err
 }
 
 func attestationName(statement string) string {
@@ -131,23 +136,19 @@ func verifySignatures(dir, keyFile string, sums []byte) error {
 }
 
 func verifyAttestation(dir, keyFile string, key *ecdsa.PublicKey) error {
-	statements, err := filepath.Glob(filepath.Join(dir, "*_provenance.json"))
-	if err != nil || len(statements) != 1 {
-		return errors.Join(err, fmt.Errorf("find *_provenance.json: want 1, found %d", len(statements)))
-	}
-	payload, err := os.ReadFile(statements[0])
+	name, payload, err := readProvenance(dir)
 	if err != nil {
 		return err
 	}
-	file := attestationName(statements[0])
-	b, err := readBundle(file)
+	file := attestationName(name)
+	b, err := readBundle(filepath.Join(dir, file))
 	if err != nil {
 		return err
 	}
 	e := b.DSSEEnvelope
 	if e == nil || len(e.Signatures) != 1 || e.PayloadType != inTotoType || !bytes.Equal(e.Payload, payload) ||
 		!signed(key, preAuthenticated(inTotoType, payload), e.Signatures[0].Sig) {
-		return fmt.Errorf("%s: not a signature of %s by %s", filepath.Base(file), filepath.Base(statements[0]), keyFile)
+		return fmt.Errorf("%s: not a signature of %s by %s", file, name, keyFile)
 	}
 	return nil
 }

@@ -43,20 +43,9 @@ func TestVerify_OneByte(t *testing.T) {
 	}
 }
 
-// TestVerify_Refuses: somebody who changes a file and the list of digests with it has no key.
+// TestVerify_Refuses: an attacker who changes a file and the list of digests with it has no key.
 func TestVerify_Refuses(t *testing.T) {
-	other := filepath.Join(t.TempDir(), "other.key")
-	if err := writeSignerKey(other); err != nil {
-		t.Fatal(err)
-	}
-	stranger, err := readSigner(other)
-	if err != nil {
-		t.Fatal(err)
-	}
-	otherPublic := filepath.Join(t.TempDir(), "other.pub")
-	if err := stranger.writePublicKey(otherPublic); err != nil {
-		t.Fatal(err)
-	}
+	other, otherPublic := strangersKeys(t)
 	tests := []struct {
 		name, key, wantErr string
 		change             func(t *testing.T, dir string)

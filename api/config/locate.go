@@ -101,7 +101,7 @@ func (u unknownField) Error() string { return string(u) }
 func UnknownFields(text []byte, like any) []Problem {
 	f := newFinder(text, false)
 	f.look(reflect.TypeOf(like))
-	return slices.DeleteFunc(f.problems, func(p Problem) bool { return !errors.As(p.Err, new(unknownField)) })
+	return f.unknownFields()
 }
 
 // UnknownNames is [UnknownFields] for a type that is known by its fields' names alone.
@@ -110,6 +110,10 @@ func UnknownNames(text []byte, known minors.Fields) []Problem {
 	if f.root != nil {
 		f.names(f.root, known, nil)
 	}
+	return f.unknownFields()
+}
+
+func (f *finder) unknownFields() []Problem {
 	return slices.DeleteFunc(f.problems, func(p Problem) bool { return !errors.As(p.Err, new(unknownField)) })
 }
 

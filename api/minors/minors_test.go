@@ -38,6 +38,14 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+// A plan asks for every flag of a thousand kubelets, and lint with each document: the tables are parsed for the first.
+func TestLoad_Once(t *testing.T) {
+	Load()
+	if allocated := testing.AllocsPerRun(10, func() { Load() }); allocated > 0 {
+		t.Errorf("%.0f allocations for tables that were read before", allocated)
+	}
+}
+
 func TestWindow(t *testing.T) {
 	known := Known()
 	if !slices.IsSortedFunc(known, strings.Compare) || len(Supported()) != supported || Newest() != known[len(known)-1] {

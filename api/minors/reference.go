@@ -2,6 +2,7 @@ package minors
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -32,7 +33,7 @@ func Reference() string {
 		}
 		before := history[i-1]
 		fmt.Fprintf(&b, "\n### %s\n\n", e.Name)
-		for _, component := range components(e.Minor) {
+		for _, component := range slices.Sorted(maps.Keys(e.Flags)) {
 			line(&b, "Flags removed from "+component, missing(before.Flags[component], e.Flags[component]))
 		}
 		line(&b, "Feature gates removed", missing(before.FeatureGates, e.FeatureGates))
@@ -77,15 +78,6 @@ func locked(before, now map[string]FeatureGate) []string {
 		if was, ok := before[name]; ok && g.Locked && !was.Locked {
 			names = append(names, fmt.Sprintf("%s=%t", name, g.Default))
 		}
-	}
-	slices.Sort(names)
-	return names
-}
-
-func components(m Minor) []string {
-	var names []string
-	for name := range m.Flags {
-		names = append(names, name)
 	}
 	slices.Sort(names)
 	return names

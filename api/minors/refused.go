@@ -2,6 +2,7 @@ package minors
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,6 +49,18 @@ func (h History) Gate(component, gate, value, minor string) (Refusal, string) {
 		return Locked, fmt.Sprintf("%s %s does not take %s=%t: the feature gate is locked to %t", component, minor, gate, on, g.Default)
 	}
 	return Accepted, ""
+}
+
+// Gates takes the value of --feature-gates apart: names and values.
+func Gates(value string) iter.Seq2[string, string] {
+	return func(yield func(gate, value string) bool) {
+		for pair := range strings.SplitSeq(value, ",") {
+			gate, value, _ := strings.Cut(pair, "=")
+			if !yield(strings.TrimSpace(gate), value) {
+				return
+			}
+		}
+	}
 }
 
 // KubeadmGate is [History.Gate] for kubeadm's own feature gates.

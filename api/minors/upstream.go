@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"sync"
 )
 
 //go:embed upstream
@@ -70,8 +71,16 @@ type Entry struct {
 	Minor
 }
 
-// Load reads the tables.
-func Load() History {
+// once has the tables after the first that asked for them: they are asked for with every document that is linted, and every
+// flag of every kubelet.
+//
+//nolint:gochecknoglobals // embedded files, which are the same for ever
+var once = sync.OnceValue(read)
+
+// Load returns the tables. They are the same for all callers, who must not change them.
+func Load() History { return once() }
+
+func read() History {
 	var h History
 	for _, name := range Known() {
 		e := Entry{Name: name}
@@ -148,13 +157,6 @@ func (h History) GateRemoved(component, gate, minor string) string {
 // KubeadmGateRemoved is [History.FlagRemoved] for kubeadm's own feature gates.
 func (h History) KubeadmGateRemoved(gate, minor string) string {
 	return h.removed(minor, func(m Minor) bool { return slices.Contains(m.Kubeadm.Gates, gate) })
-}
-
-// GateLocked returns the only value that a gate takes in a minor, and whether there is but one.
-func (h History) GateLocked(gate, minor string) (value, locked bool) {
-	m, _ := h.Of(minor)
-	g := m.FeatureGates[gate]
-	return g.Default, g.Locked
 }
 
 // KubeadmAPI returns kinds and fields of a version of kubeadm's API, as the newest minor that has it declares them, and

@@ -246,7 +246,7 @@ func verdict(found *diagnosis.Diagnosis) error {
 	return nil
 }
 
-// colours reports whether somebody looks who wants them.
+// colours reports whether the output is a terminal, and NO_COLOR is not set.
 func colours(s workflow.Streams) bool {
 	out, isFile := s.Out.(*os.File)
 	return isFile && term.IsTerminal(int(out.Fd())) && (s.Getenv == nil || s.Getenv("NO_COLOR") == "")

@@ -136,10 +136,9 @@ func usesOf(u planner.Use) []planner.Use {
 		return []planner.Use{u}
 	}
 	var list []planner.Use
-	for pair := range strings.SplitSeq(u.Value, ",") {
-		gate, value, _ := strings.Cut(pair, "=")
+	for gate, value := range minors.Gates(u.Value) {
 		one := u
-		one.Name, one.Value = planner.GatePrefix+strings.TrimSpace(gate), value
+		one.Name, one.Value = planner.GatePrefix+gate, value
 		list = append(list, one)
 	}
 	return list

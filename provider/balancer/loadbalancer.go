@@ -47,10 +47,8 @@ func (b *Balancer) GetLoadBalancer(_ context.Context, _ string, service *corev1.
 	if st := b.statuses[allocator.NameOf(service)]; st != nil && st.Service.UID == service.UID {
 		status = st.After.Status.LoadBalancer.DeepCopy()
 	}
-	object, there, _ := b.caches.services.GetStore().GetByKey(allocator.NameOf(service).String())
-	if there && !b.released[service.UID] {
-		known := object.(*corev1.Service)
-		exists = exists || known.UID == service.UID && (helpers.HasLBFinalizer(known) || helpers.HasLBFinalizer(service))
+	if known := b.cached(service); known != nil && !b.released[service.UID] {
+		exists = exists || helpers.HasLBFinalizer(known) || helpers.HasLBFinalizer(service)
 	}
 	return status, exists, nil
 }
@@ -65,16 +63,19 @@ func (b *Balancer) EnsureLoadBalancer(ctx context.Context, _ string, service *co
 	b.mu.Unlock()
 	b.changed()
 	var st *evaluation.Status
+	var published bool
 	b.until(ctx, func() bool {
+		known := b.cached(service)
 		st = b.statusOf(service)
-		return st != nil && (st.Complete && b.conditionSeen(service) || st.Elsewhere || st.Problem != nil)
+		published = st != nil && st.Complete && known != nil && allocator.Condition(known) != nil
+		return published || st != nil && (st.Elsewhere || st.Problem != nil)
 	})
 	switch {
 	case st == nil:
 		if w := b.caches.unknown(); w != nil {
 			return nil, b.notYet(w)
 		}
-	case st.Complete && b.conditionSeen(service):
+	case published:
 		return st.After.Status.LoadBalancer.DeepCopy(), nil
 	case st.Problem != nil && !st.Elsewhere:
 		return nil, fmt.Errorf("%s: %w; %s", st.Problem.Reason, st.Problem, st.Problem.Do)
@@ -82,14 +83,13 @@ func (b *Balancer) EnsureLoadBalancer(ctx context.Context, _ string, service *co
 	return nil, cloudprovider.ImplementedElsewhere
 }
 
-// conditionSeen reports whether the Service has our condition, by the cache.
-func (b *Balancer) conditionSeen(service *corev1.Service) bool {
+// cached is the Service as it was last seen; nil: it was not, or another one has its name.
+func (b *Balancer) cached(service *corev1.Service) *corev1.Service {
 	object, there, _ := b.caches.services.GetStore().GetByKey(allocator.NameOf(service).String())
-	if !there {
-		return false
+	if known, is := object.(*corev1.Service); there && is && known.UID == service.UID {
+		return known
 	}
-	known := object.(*corev1.Service)
-	return known.UID == service.UID && allocator.Condition(known) != nil
+	return nil
 }
 
 // UpdateLoadBalancer has nothing to do: passes follow Nodes, and read Services where they are not stale. Upstream calls

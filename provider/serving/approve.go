@@ -202,7 +202,7 @@ func (a *Approver) approve(ctx context.Context, csr *certificatesv1.CertificateS
 	return nil
 }
 
-// pending reports whether nobody has decided yet.
+// pending reports whether the request is neither approved nor denied.
 func pending(csr *certificatesv1.CertificateSigningRequest) bool {
 	return len(csr.Status.Certificate) == 0 && len(csr.Status.Conditions) == 0
 }

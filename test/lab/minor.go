@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -94,7 +95,7 @@ func (b builder) newModule(ctx context.Context, kind, minor string, edits []stri
 	if kind == "kubernetes-" {
 		return b.run(ctx, dir, "mod", "tidy") // which keeps what the tool lines need
 	}
-	return b.run(ctx, dir, append([]string{"get", "-t"}, upstreamPackages()...)...)
+	return b.run(ctx, dir, slices.Concat([]string{"get", "-t"}, upstreamSuites(), upstreamTools())...)
 }
 
 func (b builder) run(ctx context.Context, dir string, args ...string) error {

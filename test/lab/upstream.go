@@ -61,27 +61,26 @@ func (b builder) upstream(ctx context.Context, minor string) (string, error) {
 	})
 }
 
-// upstreamPrograms compiles two suites of tests, what runs them, and the programs of their images.
-func (b builder) upstreamPrograms(ctx context.Context, module, dir string) error {
-	for _, suite := range []string{"e2e", "e2e_kubeadm"} {
-		cmd := b.goCommand(ctx, module, "test", "-vet=off", "-c", "-trimpath", "-ldflags", "-s -w",
-			"-o", filepath.Join(dir, suite+".test"), "k8s.io/kubernetes/test/"+suite)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("compile test/%s: %w: %s", suite, err, lastLines(string(out), 10))
-		}
-	}
-	const images = "k8s.io/kubernetes/test/images/"
-	return b.goBuild(ctx, module, dir, "", "github.com/onsi/ginkgo/v2/ginkgo",
-		images+"agnhost", images+"nonewprivs", images+"regression-issue-74839")
+// upstreamSuites are the packages of tests, and upstreamTools those of what runs them and of the programs of their images.
+func upstreamSuites() []string {
+	return []string{"k8s.io/kubernetes/test/e2e", "k8s.io/kubernetes/test/e2e_kubeadm"}
 }
 
-// upstreamPackages are what the module upstream-MINOR is made for.
-func upstreamPackages() []string {
-	const test = "k8s.io/kubernetes/test/"
-	return []string{
-		test + "e2e", test + "e2e_kubeadm", "github.com/onsi/ginkgo/v2/ginkgo",
-		test + "images/agnhost", test + "images/nonewprivs", test + "images/regression-issue-74839",
+func upstreamTools() []string {
+	const images = "k8s.io/kubernetes/test/images/"
+	return []string{"github.com/onsi/ginkgo/v2/ginkgo", images + "agnhost", images + "nonewprivs", images + "regression-issue-74839"}
+}
+
+// upstreamPrograms compiles all of them.
+func (b builder) upstreamPrograms(ctx context.Context, module, dir string) error {
+	for _, suite := range upstreamSuites() {
+		cmd := b.goCommand(ctx, module, "test", "-vet=off", "-c", "-trimpath", "-ldflags", "-s -w",
+			"-o", filepath.Join(dir, filepath.Base(suite)+".test"), suite)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("compile %s: %w: %s", suite, err, lastLines(string(out), 10))
+		}
 	}
+	return b.goBuild(ctx, module, dir, "", upstreamTools()...)
 }
 
 // testImages asks the tests which images they use, and returns the references that each of ours stands for.

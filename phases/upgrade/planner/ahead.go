@@ -1,12 +1,12 @@
 package planner
 
 import (
-	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
 
 // The minors that end what works now. Upstream has them in KEPs alone: no program tells.
@@ -26,7 +26,7 @@ func (p *planner) checkAhead() {
 		}
 	}
 	if len(old) > 0 {
-		f := finding.RuntimeEnds.New("", "the container runtime is too old for a kubelet of 1.38: "+some(old))
+		f := finding.RuntimeEnds.New("", "the container runtime is too old for a kubelet of 1.38: "+nodes.Some(old, namesInTheRow))
 		if minor >= runtimeAsked {
 			f.Severity = finding.SeverityError
 		}
@@ -36,7 +36,7 @@ func (p *planner) checkAhead() {
 		p.add(finding.ProxyModeEnds.New("ConfigMap/kube-system/kube-proxy", "kube-proxy is in mode ipvs, which is off from 1.40 on"))
 	}
 	if len(p.ExternalIPs) > 0 {
-		p.add(finding.ExternalIPs.New("", "Services have externalIPs, which nothing serves from 1.40 on: "+some(p.ExternalIPs)))
+		p.add(finding.ExternalIPs.New("", "Services have externalIPs, which nothing serves from 1.40 on: "+nodes.Some(p.ExternalIPs, namesInTheRow)))
 	}
 	if p.EventsUnset && minor >= eventsAsTold && p.oldest.Minor() < eventsAsTold {
 		p.add(finding.MeansElse.New("ConfigMap/kube-system/kubelet-config",
@@ -50,12 +50,4 @@ func tooOld(runtime string) bool {
 	text, is := strings.CutPrefix(runtime, "containerd://")
 	v, err := version.ParseGeneric(text)
 	return is && err == nil && v.Major() < 2
-}
-
-// some names the first of a list, and how many there are.
-func some(list []string) string {
-	if len(list) <= namesInTheRow {
-		return strings.Join(list, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(list[:namesInTheRow], ", "), len(list)-namesInTheRow)
 }

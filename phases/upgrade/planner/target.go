@@ -46,7 +46,7 @@ func (p *planner) checkTarget() {
 	}
 	t := p.target
 	if t.PreRelease() != "" {
-		refuse("name a release: v"+version.MajorMinor(t.Major(), t.Minor()).String()+".0", "v%s is a pre-release", t)
+		refuse("name a release: v"+minorOf(t)+".0", "v%s is a pre-release", t)
 	}
 	minor := version.MajorMinor(t.Major(), t.Minor())
 	if minor.LessThan(version.MustParseGeneric(p.Oldest)) || version.MustParseGeneric(p.Newest).LessThan(minor) {

@@ -82,7 +82,7 @@ func unicast(text string) (netip.Addr, bool) {
 }
 
 // setPods fills in the ranges of pods. The kube-controller-manager gives all Nodes ranges of one size; where the Node that
-// is trusted first has none, nobody gives any, and a Node that has one has it from its kubelet.
+// is trusted first has none, no controller allocates any, and a Node that has one has it from its kubelet.
 func setPods(hosts []*Host) {
 	sizes := map[bool]int{} // by whether it is IPv6
 	var before []HostAddress

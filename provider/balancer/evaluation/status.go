@@ -55,7 +55,7 @@ type Inputs struct {
 	Reports  Reports
 	// Missing says since when nobody announces an address of the Service; it is kept from pass to pass.
 	Missing map[types.NamespacedName]time.Time
-	// elsewhere says that another program serves this cluster, and nobody has made a pool.
+	// elsewhere says that another program serves this cluster, and there is no pool.
 	elsewhere bool
 }
 
