@@ -135,7 +135,7 @@ func componentOf(field string) planner.Component {
 	}[field]
 }
 
-// cleanGates takes feature gates away that a component of the target does not know.
+// cleanGates takes feature gates away that a component of the target does not know, or has locked to another value.
 func cleanGates(c planner.Component) func(*workflow.Run, string, string) (string, []string, error) {
 	return func(r *workflow.Run, object, text string) (string, []string, error) {
 		docs, err := edit.Split(object, text)
@@ -167,7 +167,8 @@ func dropGates(u *Upgrade, c planner.Component, doc *edit.Document) ([]string, e
 	var names []string
 	for i := 0; i+1 < len(gates.Content); i += 2 {
 		name := edit.Scalar(gates.Content[i])
-		if planner.Refuses(u.target, planner.Use{Component: c, Name: planner.GatePrefix + name}) {
+		use := planner.Use{Component: c, Name: planner.GatePrefix + name, Value: edit.Scalar(gates.Content[i+1])}
+		if planner.Refuses(u.target, use) {
 			names = append(names, name)
 		}
 	}

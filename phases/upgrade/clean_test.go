@@ -1,0 +1,31 @@
+package upgrade
+
+import (
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/ccmadm/ccmadm/manifests/edit"
+	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
+)
+
+// What a plan says that upgrade apply removes from a component's configuration is removed: gates that are gone, and gates
+// that are locked to another value. Those with the value that they are locked to stay.
+func TestDropGates(t *testing.T) {
+	const text = "kind: KubeletConfiguration\nfeatureGates:\n  SidecarContainers: true\n  PLEGOnDemandRelist: false\n" +
+		"  HostnameOverride: true\n  NoSuchThing: false\n"
+	docs, err := edit.Split("kubelet-config", text)
+	if err != nil || len(docs) != 1 || docs[0].Parse() != nil {
+		t.Fatal(err)
+	}
+	removed, err := dropGates(&Upgrade{target: version.MustParseSemantic("v1.37.2")}, planner.Kubelet, docs[0])
+	want := []string{"featureGates.SidecarContainers", "featureGates.PLEGOnDemandRelist"}
+	if err != nil || !slices.Equal(removed, want) {
+		t.Errorf("removed %q, %v; want %q", removed, err, want)
+	}
+	const left = "kind: KubeletConfiguration\nfeatureGates:\n  HostnameOverride: true\n  NoSuchThing: false\n"
+	if docs[0].Text != left {
+		t.Errorf("left\n%s", docs[0].Text)
+	}
+}
