@@ -63,6 +63,7 @@ type report struct {
 	failures []string        // tests and parts of tests
 	failed   int             // failures, and packages with a failure
 	said     map[string][]string
+	quoting  map[string]int // lines of a command's output at the end of what the test said; -1: not of interest
 }
 
 // mostAgain is how many tests may have another try: a defect has more than one victim, and fails again.
@@ -84,7 +85,7 @@ func (r *report) again() string {
 }
 
 func (r *report) add(e event) {
-	r.said[e.Test] = remember(r.said[e.Test], e.Output)
+	r.remember(e.Test, e.Output)
 	whole := e.Test != "" && !strings.Contains(e.Test, "/")
 	switch {
 	case e.Action == "run" && whole:
@@ -107,7 +108,7 @@ func (r *report) add(e event) {
 }
 
 func summarize(in io.Reader, out io.Writer) (*report, error) {
-	r := &report{begun: map[string]bool{}, said: map[string][]string{}}
+	r := &report{begun: map[string]bool{}, said: map[string][]string{}, quoting: map[string]int{}}
 	lines := bufio.NewReader(in)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -153,7 +154,9 @@ func (r *report) print(out io.Writer) error {
 
 const (
 	// lastSaid is how many lines of a test are repeated when it has failed.
-	lastSaid = 20
+	lastSaid = 40
+	// lastQuoted is how many lines of the output of a command that failed are among them: its error is at the end.
+	lastQuoted = 12
 	// widest is how much of such a line, in bytes.
 	widest = 400
 )
@@ -163,16 +166,34 @@ var (
 	message = regexp.MustCompile(`^\s+\w+_test\.go:\d+: `)
 	// explained are messages that a test logs after it has failed: they are long, and stand above.
 	explained = regexp.MustCompile(`^\s+\w+_test\.go:\d+: \$ `)
+	// failedCommand are messages that the output of a command follows.
+	failedCommand = regexp.MustCompile(`exit status [1-9]`)
+	// quoted are the further lines of a message.
+	quoted = regexp.MustCompile(`^\s{8}`)
 )
 
-// remember keeps the first line of each message.
-func remember(lines []string, output string) []string {
-	if !message.MatchString(output) || explained.MatchString(output) {
-		return lines
+// remember keeps the first line of each message, and the last lines of the output of a command that failed.
+func (r *report) remember(test, output string) {
+	lines, quotes := r.said[test], r.quoting[test]
+	switch {
+	case explained.MatchString(output):
+		r.quoting[test] = -1
+		return
+	case message.MatchString(output):
+		r.quoting[test] = -1
+		if failedCommand.MatchString(output) {
+			r.quoting[test] = 0
+		}
+	case quotes < 0 || len(lines) == 0 || !quoted.MatchString(output):
+		return
+	case quotes == lastQuoted:
+		lines = append(lines[:len(lines)-quotes], lines[len(lines)-quotes+1:]...)
+	default:
+		r.quoting[test]++
 	}
 	if len(output) > widest {
 		output = output[:widest] + "...\n"
 	}
 	lines = append(lines, output)
-	return lines[max(0, len(lines)-lastSaid):]
+	r.said[test] = lines[max(0, len(lines)-lastSaid):]
 }

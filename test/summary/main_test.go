@@ -41,6 +41,14 @@ func TestSummarize(t *testing.T) {
 			wantErr: "1 failures",
 		},
 		{
+			name: "of a command that failed the end of its output, where the error is",
+			in: said("    b_test.go:12: cp1: ccmadm init: exit status 1") + strings.Repeat(said("        [preflight] well"), 30) +
+				said("        ccmadm: error: ask for Lease/a") + said("    b_test.go:99: $ kubectl get pods") + said("        a thousand lines") + b,
+			want: "\nTestB failed:\n    b_test.go:12: cp1: ccmadm init: exit status 1\n" + strings.Repeat("        [preflight] well\n", 11) +
+				"        ccmadm: error: ask for Lease/a\n",
+			wantErr: "1 failures",
+		},
+		{
 			name:    "a package that fails before its tests",
 			in:      slow + p,
 			wantErr: "1 failures",
@@ -78,6 +86,11 @@ func TestSummarize(t *testing.T) {
 			}
 		})
 	}
+}
+
+// said is a line of TestB's output.
+func said(line string) string {
+	return `{"Action":"output","Test":"TestB","Output":"` + line + `\n"}` + "\n"
 }
 
 // Another try is for one or two tests that came to their end: what fails more, or ends a process, is no chance.
