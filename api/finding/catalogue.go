@@ -8,7 +8,7 @@ import (
 // Catalogue lists every kind of finding. The letters: A kubeadm files and static pods, B a manager's pod and program,
 // C its network, D its permissions, E a rehearsal, F routes, G names, H leaders, K the kubelet's machine, L addresses of
 // load balancers, M machines and the inventory, N nodes that are there for long, O what ccmadm has written down, P
-// preflight, R refusals to delete a Node, U upgrades, W waiting for a node.
+// preflight, Q components of the cluster, R refusals to delete a Node, U upgrades, W waiting for a node.
 func Catalogue() []Kind {
 	return slices.Concat(
 		kubeadmFiles(),
@@ -30,6 +30,7 @@ func Catalogue() []Kind {
 		rehearsal(),
 		diagnosed(), lasting(),
 		hostKubelet(), hostMachine(),
+		components(),
 		upgrades(), upgradesAhead(), upgradesHalfDone(),
 		records(),
 	)

@@ -23,7 +23,12 @@ import (
 func (l *looking) managers(ctx context.Context, c kubernetes.Interface, profiles templates.Profiles) {
 	s := l.snapshot
 	list(ctx, l, partDeployments, c.AppsV1().Deployments("").List, "", most,
-		func(d *appsv1.Deployment) bool { return runsManager(profiles, d.Name, &d.Spec.Template.Spec) },
+		func(d *appsv1.Deployment) bool {
+			if d.Namespace == v1alpha1.Namespace {
+				l.parts.Deployment(d)
+			}
+			return runsManager(profiles, d.Name, &d.Spec.Template.Spec)
+		},
 		func(all []appsv1.Deployment) {
 			for i := range all {
 				trimDeployment(&all[i])
@@ -31,7 +36,12 @@ func (l *looking) managers(ctx context.Context, c kubernetes.Interface, profiles
 			s.Deployments = all
 		})
 	list(ctx, l, partDaemonSets, c.AppsV1().DaemonSets("").List, "", most,
-		func(d *appsv1.DaemonSet) bool { return runsManager(profiles, d.Name, &d.Spec.Template.Spec) },
+		func(d *appsv1.DaemonSet) bool {
+			if d.Namespace == v1alpha1.Namespace {
+				l.parts.DaemonSet(d)
+			}
+			return runsManager(profiles, d.Name, &d.Spec.Template.Spec)
+		},
 		func(all []appsv1.DaemonSet) {
 			for i := range all {
 				trimDaemonSet(&all[i])
@@ -68,6 +78,9 @@ func (l *looking) pods(
 					dns.Ready++
 				}
 			}
+			if namespace == v1alpha1.Namespace {
+				l.parts.Pod(p)
+			}
 			component := p.Labels[v1alpha1.ComponentLabel]
 			if component == "kube-apiserver" || component == "kube-controller-manager" {
 				trimPod(p)
@@ -97,6 +110,7 @@ func (l *looking) closer(ctx context.Context, c kubernetes.Interface, profiles t
 		l.inventory(ctx, c)
 		l.pools(ctx, c)
 	}
+	l.unreadyLogs(ctx, c)
 	l.wg.Wait()
 	v := newView(s)
 	f := v.facts
@@ -110,6 +124,21 @@ func (l *looking) closer(ctx context.Context, c kubernetes.Interface, profiles t
 		flags := nodes.AskFlags(ctx, c, statuses)
 		return func() { s.Flags = flags }, nil
 	})
+}
+
+// crashed bounds the pods of components whose log is read.
+const crashed = 4
+
+// unreadyLogs reads the last lines of pods of kube-system that have crashed.
+func (l *looking) unreadyLogs(ctx context.Context, c kubernetes.Interface) {
+	s := l.snapshot
+	s.Components = l.parts.Seen()
+	for _, p := range s.Components.Crashed(crashed) {
+		l.ask("log of "+p.Name, func() (func(), error) {
+			lines := nodes.Tail(ctx, c, &p, s.Taken)
+			return func() { s.Components.KeepLog(p.Name, lines) }, nil
+		})
+	}
 }
 
 // keepFacts takes over what was asked about the manager.

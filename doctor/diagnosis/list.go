@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/pager"
+
+	"github.com/ccmadm/ccmadm/doctor/components"
 )
 
 const (
@@ -24,12 +26,13 @@ type looking struct {
 	mu       sync.Mutex
 	wg       sync.WaitGroup
 	slots    chan struct{}
+	parts    components.Collector
 	// answered is how many were.
 	answered int
 }
 
 func newLooking(s *Snapshot) *looking {
-	return &looking{snapshot: s, slots: make(chan struct{}, atOnce)}
+	return &looking{snapshot: s, slots: make(chan struct{}, atOnce), parts: components.Collector{Trim: trimPod}}
 }
 
 // ask runs a question. What it found it keeps under the lock, with the function that it returns.

@@ -22,7 +22,7 @@ func (l *looking) pools(ctx context.Context, c kubernetes.Interface) {
 		data, err := c.Discovery().RESTClient().Get().AbsPath("/apis", v1alpha1.APIVersion, "addresspools").
 			Param("limit", fmt.Sprint(most)).DoRaw(ctx)
 		if apierrors.IsNotFound(err) {
-			return nil, nil
+			return func() { l.snapshot.NoPools = true }, nil
 		}
 		if err != nil {
 			return nil, err

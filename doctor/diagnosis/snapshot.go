@@ -29,6 +29,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/redact"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/components"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
 
@@ -74,6 +75,8 @@ type Snapshot struct {
 	DaemonSets  []appsv1.DaemonSet  `json:"daemonSets,omitempty"`
 	Pods        []corev1.Pod        `json:"pods,omitempty"`
 	Masters     []corev1.Pod        `json:"masters,omitempty"`
+	// Components is what else runs in kube-system. Nil: a snapshot of before it was looked at.
+	Components *components.Seen `json:"components,omitempty"`
 	// DNS is how many pods of the cluster's DNS are ready.
 	DNS DNS `json:"dns"`
 	// Logs are the last lines of managers' pods, by name; Reviews what the API server says they may do.
@@ -85,6 +88,8 @@ type Snapshot struct {
 	Services []corev1.Service `json:"services,omitempty"`
 	// Pools are the AddressPools of the provider onprem.
 	Pools []Pool `json:"pools,omitempty"`
+	// NoPools says that the API server does not know AddressPools.
+	NoPools bool `json:"noPools,omitempty"`
 	// Webhooks are those that fail closed and are served in the cluster.
 	Webhooks []Webhook `json:"webhooks,omitempty"`
 	// Requests are for kubelets' serving certificates, and have no answer.

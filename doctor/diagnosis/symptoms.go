@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
 
@@ -41,6 +42,7 @@ var (
 func symptoms() []symptom {
 	is := regexp.MustCompile
 	return []symptom{
+		{id: finding.EtcdFull, pattern: is(`mvcc: database space exceeded`)},
 		{id: "B10", pattern: is(`failed to listen on .*: bind: address already in use`)},
 		{id: "B11", pattern: is(`--webhook-secure-port cannot be the same`)},
 		{id: "B13", pattern: is(`unknown flag: --\S+`)},
@@ -87,14 +89,33 @@ func symptomsInLog(v *view) []finding.Finding {
 			if pod, line := lastLine(v, m, s); line != "" && (s.proven == nil || s.proven(v, m)) {
 				f := s.id.New(m.object, "pod "+pod+" logs: "+line)
 				f.Next = "kubectl -n " + m.namespace + " logs " + pod
-				if s.id == finding.NoInventory {
+				switch s.id {
+				case finding.NoInventory:
 					f.Next = v.rereading(m, line)
+				case finding.EtcdFull:
+					f.Object, f.Next = "Pod/"+v1alpha1.Namespace+"/etcd-"+v.controlPlane(), v.emptied()
 				}
 				list = append(list, f)
 			}
 		}
 	}
 	return list
+}
+
+// emptied are the commands that make room in etcd. Its image has no shell: they run outside of it.
+func (v *view) emptied() string {
+	const pki = "/etc/kubernetes/pki/etcd/"
+	etcdctl := "kubectl -n kube-system exec etcd-" + v.controlPlane() + " -- etcdctl --endpoints=https://127.0.0.1:2379 --cacert=" + pki +
+		"ca.crt --cert=" + pki + "healthcheck-client.crt --key=" + pki + "healthcheck-client.key "
+	return fmt.Sprintf(`%scompact $(%[1]sendpoint status -w json | grep -o '"revision":[0-9]*' | cut -d: -f2), then: %[1]sdefrag, then: %[1]salarm disarm`, etcdctl)
+}
+
+// byFullEtcd says that nothing can be written, so that no kubelet seems to report.
+func byFullEtcd(_ *view, f *finding.Finding, explains []finding.ID) []finding.ID {
+	if f.ID == finding.EtcdFull {
+		return append(slices.Clone(explains), finding.KubeletSilent, finding.NotReady, finding.ComponentWithoutLeader)
+	}
+	return explains
 }
 
 func lastLine(v *view, m *manager, s symptom) (pod, line string) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/components"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/templates"
 )
@@ -109,15 +110,8 @@ func owner(p *corev1.Pod) (kind, name string) {
 	if nodes.IsMirror(p) {
 		return "Pod", strings.TrimSuffix(p.Name, "-"+p.Spec.NodeName)
 	}
-	for _, o := range p.OwnerReferences {
-		switch o.Kind {
-		case "DaemonSet":
-			return o.Kind, o.Name
-		case "ReplicaSet":
-			if at := strings.LastIndexByte(o.Name, '-'); at > 0 {
-				return "Deployment", o.Name[:at]
-			}
-		}
+	if kind, name = components.Owner(p); kind != "" {
+		return kind, name
 	}
 	return "Pod", p.Name
 }

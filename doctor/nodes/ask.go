@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,6 +46,11 @@ func (f *Facts) AskPods(ctx context.Context, c kubernetes.Interface) {
 	}
 	wg.Wait()
 	f.Reviews = e.review(ctx, c)
+}
+
+// Tail returns the last lines of a pod, without credentials; of the run before, if it has crashed. Nil where they cannot be fetched.
+func Tail(ctx context.Context, c kubernetes.Interface, p *corev1.Pod, now time.Time) []string {
+	return (&evidence{now: now}).tail(ctx, c, p)
 }
 
 // tail returns the last lines of a pod; of the run before, if it has crashed and waits to be started again, and of both

@@ -10,6 +10,15 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
+// PodProblem says why a pod does not run, with the last line of its log, and which command tells more; empty where it runs.
+func PodProblem(p *corev1.Pod, log []string) (why, next string) {
+	f := podCause(p, &evidence{logs: map[string][]string{p.Name: log}})
+	if f == nil {
+		return "", ""
+	}
+	return f.Message, f.Next
+}
+
 // podCause says why a pod does not run; nil if it does.
 func podCause(p *corev1.Pod, e *evidence) *finding.Finding {
 	describe := kubectl(p) + "describe pod " + p.Name

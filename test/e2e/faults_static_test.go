@@ -9,7 +9,7 @@ import (
 // objectFaults are those of a cluster with the provider onprem whose manager runs: cp1, w1 and w2.
 func objectFaults() [][]injected {
 	return [][]injected{
-		faultsOfPermissions(), faultsOfWebhooks(), faultsOfServices(), faultsOfKubelets(), faultsOfMachines(), faultsOfRecords(),
+		faultsOfPermissions(), faultsOfWebhooks(), faultsOfServices(), faultsOfKubelets(), faultsOfMachines(), faultsOfRecords(), faultsOfComponents(),
 		faultsOfClocks(),
 	}
 }

@@ -21,10 +21,7 @@ func (l *library) unknowns(t *testing.T) {
 	for _, u := range []unknown{
 		{what: "a firewall between two workers", on: "w1", inject: "nft add table ip wall; nft add chain ip wall input '{ type filter hook input priority 0; }'; nft add rule ip wall input ip saddr 198.18.0.0/15 udp dport 53 drop", undo: "nft delete table ip wall"},
 		{what: "an MTU that is too small", on: "w2", inject: "ip link set dev eth0 mtu 1280", undo: "ip link set dev eth0 mtu 1500"},
-		{what: "no CoreDNS", inject: "kubectl -n kube-system scale deployment/coredns --replicas=0", undo: "kubectl -n kube-system scale deployment/coredns --replicas=2"},
 		{what: "no kube-proxy", inject: "kubectl -n kube-system get daemonset kube-proxy" + saved + "daemonset kube-proxy", undo: restore},
-		{what: "no scheduler", inject: "mv /etc/kubernetes/manifests/kube-scheduler.yaml /root/", undo: "mv /root/kube-scheduler.yaml /etc/kubernetes/manifests/"},
-		{what: "no kube-controller-manager", inject: "mv /etc/kubernetes/manifests/kube-controller-manager.yaml /root/", undo: "mv /root/kube-controller-manager.yaml /etc/kubernetes/manifests/"},
 		{what: "a quota on pods of kube-system", inject: "kubectl -n kube-system create quota none --hard=pods=0", undo: "kubectl -n kube-system delete quota none"},
 		{what: "a ConfigMap renamed", inject: "kubectl -n kube-system get configmap coredns" + saved + "configmap coredns", undo: restore},
 		{what: "no forwarding", on: "w1", inject: "sysctl -w net.ipv4.ip_forward=0", undo: "sysctl -w net.ipv4.ip_forward=1"},

@@ -1,0 +1,129 @@
+package components
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
+)
+
+// mostUnready bounds the pods that are kept. What keeps more from running is seen in these.
+const mostUnready = 60
+
+// Collector takes objects of kube-system as lists show them, from several lists at once, and makes [Seen] of them.
+type Collector struct {
+	// Trim takes credentials and what is never judged out of a pod that is kept.
+	Trim func(*corev1.Pod)
+
+	mu   sync.Mutex
+	seen Seen
+	on   map[string][]string // Nodes with a pod, by DaemonSet
+}
+
+// Pod takes a pod.
+func (c *Collector) Pod(p *corev1.Pod) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p.Status.Phase == corev1.PodSucceeded {
+		return
+	}
+	if nodes.IsMirror(p) {
+		if slices.Contains(static(), p.Labels[v1alpha1.ComponentLabel]) {
+			c.seen.Static = append(c.seen.Static, c.trimmed(p))
+		}
+		return
+	}
+	if kind, name := Owner(p); kind == daemonSet && p.Spec.NodeName != "" {
+		if c.on == nil {
+			c.on = map[string][]string{}
+		}
+		c.on[name] = append(c.on[name], p.Spec.NodeName)
+	}
+	if !nodes.IsPodReady(p) && len(c.seen.Unready) < mostUnready {
+		c.seen.Unready = append(c.seen.Unready, c.trimmed(p))
+	}
+}
+
+func (c *Collector) trimmed(p *corev1.Pod) corev1.Pod {
+	kept := p.DeepCopy()
+	c.Trim(kept)
+	return *kept
+}
+
+// DaemonSet takes one of kube-system.
+func (c *Collector) DaemonSet(d *appsv1.DaemonSet) {
+	c.add(Workload{
+		Kind: daemonSet, Name: d.Name, Wanted: d.Status.DesiredNumberScheduled, Ready: d.Status.NumberReady,
+		Observed: d.Status.ObservedGeneration >= d.Generation && d.DeletionTimestamp == nil, Selector: d.Spec.Template.Spec.NodeSelector,
+	})
+}
+
+// Deployment takes one of kube-system.
+func (c *Collector) Deployment(d *appsv1.Deployment) {
+	wanted := int32(1)
+	if d.Spec.Replicas != nil {
+		wanted = *d.Spec.Replicas
+	}
+	c.add(Workload{
+		Kind: deployment, Name: d.Name, Wanted: wanted, Ready: d.Status.ReadyReplicas,
+		Observed: d.Status.ObservedGeneration >= d.Generation && d.DeletionTimestamp == nil, Selector: d.Spec.Template.Spec.NodeSelector,
+	})
+}
+
+func (c *Collector) add(w Workload) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seen.Workloads = append(c.seen.Workloads, w)
+}
+
+// Seen is what was collected, in an order that does not depend on that of the lists.
+func (c *Collector) Seen() *Seen {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.seen.Workloads {
+		w := &c.seen.Workloads[i]
+		if w.Kind == daemonSet && (w.Ready < w.Wanted || w.Name == Proxy && w.Wanted == 0) {
+			w.Nodes = slices.Sorted(slices.Values(c.on[w.Name]))
+		}
+	}
+	byName := func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) }
+	slices.SortFunc(c.seen.Static, byName)
+	slices.SortFunc(c.seen.Unready, byName)
+	slices.SortFunc(c.seen.Workloads, func(a, b Workload) int { return strings.Compare(a.object(), b.object()) })
+	return &c.seen
+}
+
+const daemonSet, deployment = "DaemonSet", "Deployment"
+
+// Owner is the DaemonSet or Deployment that made a pod. Empty: none did.
+func Owner(p *corev1.Pod) (kind, name string) {
+	for _, o := range p.OwnerReferences {
+		switch o.Kind {
+		case daemonSet:
+			return daemonSet, o.Name
+		case "ReplicaSet":
+			if at := strings.LastIndexByte(o.Name, '-'); at > 0 {
+				return deployment, o.Name[:at]
+			}
+		}
+	}
+	return "", ""
+}
+
+// static are the components that run as static pods.
+func static() []string {
+	var names []string
+	for _, c := range Expected() {
+		if c.Place == EachControlPlane {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+func (w *Workload) object() string { return w.Kind + "/" + v1alpha1.Namespace + "/" + w.Name }

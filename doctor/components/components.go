@@ -1,0 +1,147 @@
+// Package components compares a cluster that kubeadm made with what such a cluster consists of: which component belongs on
+// which Nodes, how many of each are wanted, and how many are ready. It finds a deviation also where nothing is known of its
+// cause; Events, the state of pods and their logs add the cause where they tell it.
+//
+// Start at [Expected], the table of kubeadm's components, and at [Judge]. A [Collector] takes what the lists of a snapshot
+// show of namespace kube-system, and keeps of healthy pods their number alone.
+//
+// It reads and writes nothing.
+package components
+
+import (
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// The components of kubeadm, as the label "component" of static pods and the names of workloads have them.
+const (
+	APIServer         = "kube-apiserver"
+	ControllerManager = "kube-controller-manager"
+	Scheduler         = "kube-scheduler"
+	Etcd              = "etcd"
+	Proxy             = "kube-proxy"
+	DNS               = "coredns"
+	NodeAgent         = "ccmadm-node-agent"
+)
+
+// Place says on which Nodes a component belongs.
+type Place string
+
+// The places.
+const (
+	// EachControlPlane is a static pod on each control plane.
+	EachControlPlane Place = "each control plane"
+	// EachNode is a DaemonSet with a pod on each Node.
+	EachNode Place = "each Node"
+	// Anywhere is a Deployment of which at least one pod is ready.
+	Anywhere Place = "any Node"
+)
+
+// Component is one row of what kubeadm's clusters consist of.
+type Component struct {
+	Name  string
+	Place Place
+	// Lease is held by the active one of several. Empty: all are active.
+	Lease string
+	// Without says what does not work without it.
+	Without string
+	// Selector is the nodeSelector that kubeadm writes.
+	Selector map[string]string
+}
+
+// Expected lists the components that `kubeadm init` makes (kubernetes cmd/kubeadm/app/phases/controlplane, etcd, addons), and
+// the agent of provider onprem. A DaemonSet or Deployment that is not there was left out (--skip-phases addon/kube-proxy).
+func Expected() []Component {
+	linux := map[string]string{corev1.LabelOSStable: "linux"}
+	return []Component{
+		{Name: Etcd, Place: EachControlPlane, Without: "etcd has one member less to lose, or no quorum"},
+		{Name: APIServer, Place: EachControlPlane, Without: "clients of this API server get no answer"},
+		{
+			Name: ControllerManager, Place: EachControlPlane, Lease: ControllerManager,
+			Without: "no Deployment, DaemonSet, endpoint, token or certificate is reconciled",
+		},
+		{Name: Scheduler, Place: EachControlPlane, Lease: Scheduler, Without: "no pod is placed on a Node"},
+		{Name: Proxy, Place: EachNode, Without: "Services do not answer on the Node", Selector: linux},
+		{Name: DNS, Place: Anywhere, Without: "names of Services do not resolve", Selector: linux},
+		{Name: NodeAgent, Place: EachNode, Without: "the Node announces no address of a load balancer, and gets no routes"},
+	}
+}
+
+// Seen is what a cluster has in namespace kube-system, besides cloud-controller-managers.
+type Seen struct {
+	Workloads []Workload `json:"workloads,omitempty"`
+	// Static are kubeadm's static pods, ready or not.
+	Static []corev1.Pod `json:"static,omitempty"`
+	// Unready are pods of workloads that are not ready, at most [mostUnready].
+	Unready []corev1.Pod `json:"unready,omitempty"`
+	// Logs are the last lines of unready pods, by name.
+	Logs map[string][]string `json:"logs,omitempty"`
+}
+
+// Has tells whether there is a workload of a name.
+func (s *Seen) Has(name string) bool {
+	return s != nil && slices.ContainsFunc(s.Workloads, func(w Workload) bool { return w.Name == name })
+}
+
+// Crashed are pods that have ended and are started again, at most so many, and no two of one workload or component.
+func (s *Seen) Crashed(most int) []corev1.Pod {
+	var list []corev1.Pod
+	known := map[string]bool{}
+	for _, p := range slices.Concat(s.Static, s.Unready) {
+		kind, name := Owner(&p)
+		key := kind + "/" + name
+		if kind == "" {
+			key = p.Name
+		}
+		ended := slices.ContainsFunc(slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses),
+			func(c corev1.ContainerStatus) bool {
+				return c.State.Running == nil && c.LastTerminationState.Terminated != nil
+			})
+		if ended && !known[key] && len(list) < most {
+			known[key] = true
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// KeepLog adds the last lines of a pod.
+func (s *Seen) KeepLog(pod string, lines []string) {
+	if s.Logs == nil {
+		s.Logs = map[string][]string{}
+	}
+	s.Logs[pod] = lines
+}
+
+// Workload is a DaemonSet or Deployment.
+type Workload struct {
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+	// Wanted is how many pods its controller wants, Ready how many are ready; Observed says that its controller has seen it as it is.
+	Wanted   int32 `json:"wanted"`
+	Ready    int32 `json:"ready"`
+	Observed bool  `json:"observed"`
+	// Selector is the nodeSelector of its pods.
+	Selector map[string]string `json:"selector,omitempty"`
+	// Nodes have a pod of a DaemonSet. Empty where every wanted pod is ready.
+	Nodes []string `json:"nodes,omitempty"`
+}
+
+// Cluster is what else a judgement needs.
+type Cluster struct {
+	// Now is when all was seen.
+	Now    time.Time
+	Nodes  []corev1.Node
+	Leases []coordinationv1.Lease
+	// Events are warnings of kube-system.
+	Events []corev1.Event
+	// ExternalEtcd says that kubeadm did not make etcd; Kubeadm that kubeadm's configuration is in the cluster.
+	ExternalEtcd, Kubeadm bool
+	// Exclude says of a workload, as DaemonSet/kube-system/NAME, that it is judged elsewhere.
+	Exclude func(workload string) bool
+	// Skip says of a Node that its state is said elsewhere: its pods are no deviation of their own.
+	Skip func(node string) bool
+}

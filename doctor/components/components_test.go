@@ -1,0 +1,245 @@
+package components
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+var now = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+
+func ago(d time.Duration) metav1.Time { return metav1.Time{Time: now.Add(-d)} }
+
+// world is a cluster of three control planes and two workers, made by kubeadm, in which all is well.
+type world struct {
+	pods        []*corev1.Pod
+	daemonSets  []*appsv1.DaemonSet
+	deployments []*appsv1.Deployment
+	logs        map[string][]string
+	Cluster
+}
+
+func newWorld() *world {
+	w := &world{logs: map[string][]string{}}
+	w.Now, w.Kubeadm = now, true
+	skipped := map[string]bool{}
+	w.Skip, w.Exclude = func(node string) bool { return skipped[node] }, func(string) bool { return false }
+	for _, name := range []string{"cp1", "cp2", "cp3", "w1", "w2"} {
+		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: ago(time.Hour)}}
+		if strings.HasPrefix(name, "cp") {
+			n.Labels = map[string]string{v1alpha1.ControlPlaneLabel: ""}
+			for _, component := range static() {
+				p := newPod(component+"-"+name, name)
+				p.Labels = map[string]string{v1alpha1.ComponentLabel: component}
+				p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"}
+				p.Spec.Containers = []corev1.Container{{Name: component, Command: []string{component, "--service-cluster-ip-range=10.96.0.0/12"}}}
+				w.pods = append(w.pods, p)
+			}
+		}
+		w.Nodes = append(w.Nodes, n)
+		w.pods = append(w.pods, made(newPod(Proxy+"-"+name, name), daemonSet, Proxy))
+	}
+	proxy := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.Namespace, Name: Proxy}}
+	proxy.Spec.Template.Spec.NodeSelector = map[string]string{corev1.LabelOSStable: "linux"}
+	proxy.Status.DesiredNumberScheduled, proxy.Status.NumberReady = 5, 5
+	dns := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.Namespace, Name: DNS}}
+	dns.Spec.Replicas, dns.Status.ReadyReplicas = new(int32(2)), 2
+	w.daemonSets, w.deployments = append(w.daemonSets, proxy), append(w.deployments, dns)
+	for _, name := range []string{"w1", "w2"} {
+		w.pods = append(w.pods, made(newPod("coredns-5d9f-"+name, name), "ReplicaSet", DNS+"-5d9f"))
+	}
+	for _, name := range []string{ControllerManager, Scheduler} {
+		l := coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.Namespace, Name: name}}
+		l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds = new("cp1_1"), new(int32(15))
+		l.Spec.RenewTime = &metav1.MicroTime{Time: now.Add(-2 * time.Second)}
+		w.Leases = append(w.Leases, l)
+	}
+	return w
+}
+
+func newPod(name, node string) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.Namespace, Name: name, CreationTimestamp: ago(time.Hour)}}
+	p.Spec.NodeName = node
+	p.Status.Phase = corev1.PodRunning
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: ago(time.Hour)}}
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+	return p
+}
+
+func made(p *corev1.Pod, kind, name string) *corev1.Pod {
+	p.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: name}}
+	return p
+}
+
+// judge collects as the lists of a snapshot do, and judges.
+func (w *world) judge() string {
+	c := Collector{Trim: func(*corev1.Pod) {}}
+	for _, p := range w.pods {
+		c.Pod(p)
+	}
+	for _, d := range w.daemonSets {
+		c.DaemonSet(d)
+	}
+	for _, d := range w.deployments {
+		c.Deployment(d)
+	}
+	seen := c.Seen()
+	for pod, lines := range w.logs {
+		seen.KeepLog(pod, lines)
+	}
+	var list []string
+	for _, f := range Judge(seen, w.Cluster) {
+		list = append(list, fmt.Sprintf("%s %s", f.ID, f.Object))
+	}
+	return strings.Join(list, ", ")
+}
+
+func (w *world) named(prefix string) []*corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(w.pods), func(p *corev1.Pod) bool { return !strings.HasPrefix(p.Name, prefix) })
+}
+
+func (w *world) without(prefix string) {
+	w.pods = slices.DeleteFunc(w.pods, func(p *corev1.Pod) bool { return strings.HasPrefix(p.Name, prefix) })
+}
+
+func (w *world) crash(prefix string) {
+	for _, p := range w.named(prefix) {
+		p.Status.Conditions[0].Status, p.Status.Conditions[0].LastTransitionTime = corev1.ConditionFalse, ago(5*time.Second)
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{
+			State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}},
+		}}
+	}
+}
+
+// TestJudge has what people have broken in clusters for which there was no detector.
+func TestJudge(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*world)
+		want   string
+	}{
+		{"all is well", func(*world) {}, ""},
+		{"kube-proxy selects no Node", func(w *world) {
+			d := w.daemonSets[0]
+			d.Spec.Template.Spec.NodeSelector, d.Status = map[string]string{"a": "b"}, appsv1.DaemonSetStatus{}
+			w.without(Proxy)
+		}, "Q1 DaemonSet/kube-system/kube-proxy"},
+		{"Calico's eBPF mode takes kube-proxy away by its nodeSelector", func(w *world) {
+			d := w.daemonSets[0]
+			d.Spec.Template.Spec.NodeSelector, d.Status = map[string]string{"non-calico": "true"}, appsv1.DaemonSetStatus{}
+			w.without(Proxy)
+		}, ""},
+		{"CoreDNS crashes", func(w *world) {
+			w.crash(DNS)
+			w.deployments[0].Status.ReadyReplicas = 0
+		}, "Q2 Deployment/kube-system/coredns"},
+		{"CoreDNS is scaled to nothing", func(w *world) {
+			w.without(DNS)
+			w.deployments[0].Spec.Replicas, w.deployments[0].Status.ReadyReplicas = new(int32(0)), 0
+		}, "Q1 Deployment/kube-system/coredns"},
+		{
+			"kube-controller-manager crashes on one of three", func(w *world) { w.crash(ControllerManager + "-cp2") },
+			"Q2 Pod/kube-system/kube-controller-manager-cp2",
+		},
+		{"the manifest of a scheduler is gone", func(w *world) { w.without(Scheduler + "-cp3") }, "Q1 Node/cp3"},
+		{"etcd is elsewhere", func(w *world) {
+			w.without(Etcd)
+			w.ExternalEtcd = true
+		}, ""},
+		{"no kubeadm: nothing is known of static pods", func(w *world) {
+			w.without(Etcd)
+			w.Kubeadm = false
+		}, ""},
+		{"a quota refuses kube-proxy on a Node", func(w *world) {
+			w.without(Proxy + "-w1")
+			w.daemonSets[0].Status.NumberReady = 4
+			e := corev1.Event{Reason: "FailedCreate", Message: "pods is forbidden: exceeded quota: none", LastTimestamp: ago(time.Minute)}
+			e.InvolvedObject = corev1.ObjectReference{Kind: daemonSet, Namespace: v1alpha1.Namespace, Name: Proxy}
+			w.Events = append(w.Events, e)
+		}, "Q1 DaemonSet/kube-system/kube-proxy"},
+		{"another range of Services on one control plane", func(w *world) {
+			w.named(APIServer + "-cp2")[0].Spec.Containers[0].Command[1] = "--service-cluster-ip-range=10.0.0.0/16"
+		}, "Q4 Node/cp2"},
+		{"no scheduler is active", func(w *world) {
+			w.Leases[1].Spec.RenewTime = &metav1.MicroTime{Time: now.Add(-5 * time.Minute)}
+		}, "Q3 Lease/kube-system/kube-scheduler"},
+		{"a Node that is not Ready has said so", func(w *world) {
+			w.without(Proxy + "-w1")
+			w.daemonSets[0].Status.NumberReady = 4
+			w.Skip = func(node string) bool { return node == "w1" }
+		}, ""},
+		{"a Node that is new", func(w *world) {
+			w.without(Proxy + "-w1")
+			w.daemonSets[0].Status.NumberReady = 4
+			w.Nodes[3].CreationTimestamp = ago(20 * time.Second)
+		}, ""},
+		{"pods of a rollout start", func(w *world) {
+			p := w.named(Proxy + "-w1")[0]
+			p.CreationTimestamp, p.Status.Conditions[0].Status, p.Status.Conditions[0].LastTransitionTime = ago(8*time.Second), corev1.ConditionFalse, ago(8*time.Second)
+			w.daemonSets[0].Status.NumberReady = 4
+		}, ""},
+		{"an agent of storage crashes", func(w *world) {
+			d := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.Namespace, Name: "csi"}}
+			d.Status.DesiredNumberScheduled = 1
+			w.daemonSets = append(w.daemonSets, d)
+			w.pods = append(w.pods, made(newPod("csi-x", "w1"), daemonSet, "csi"))
+			w.crash("csi-")
+		}, "Q2 DaemonSet/kube-system/csi"},
+		{"pods wait for a Node that is not initialized", func(w *world) {
+			w.deployments[0].Status.ReadyReplicas = 0
+			for _, p := range w.named(DNS) {
+				p.Spec.NodeName, p.Status.Phase, p.Status.ContainerStatuses = "", corev1.PodPending, nil
+				p.Status.Conditions = []corev1.PodCondition{{
+					Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+					Message: "0/5 nodes are available: 5 node(s) had untolerated taint(s) {node.cloudprovider.kubernetes.io/uninitialized: true}",
+				}}
+			}
+		}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld()
+			tt.change(w)
+			if got := w.judge(); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestJudge_Message has the count, the cause from the log, and what does not work.
+func TestJudge_Message(t *testing.T) {
+	w := newWorld()
+	w.crash(ControllerManager + "-cp2")
+	w.logs[ControllerManager+"-cp2"] = []string{"Error: unknown flag: --concurrent-syncs"}
+	c := Collector{Trim: func(*corev1.Pod) {}}
+	for _, p := range w.pods {
+		c.Pod(p)
+	}
+	seen := c.Seen()
+	seen.Logs = w.logs
+	if crashed := seen.Crashed(4); len(crashed) != 1 || crashed[0].Name != ControllerManager+"-cp2" {
+		t.Fatalf("Crashed() = %d pods", len(crashed))
+	}
+	got := Judge(seen, w.Cluster)
+	if len(got) != 1 {
+		t.Fatalf("got %d findings", len(got))
+	}
+	for _, want := range []string{"ready on 2 of 3 control planes", "unknown flag: --concurrent-syncs", "reconciled"} {
+		if !strings.Contains(got[0].Message, want) {
+			t.Errorf("%q is not in %q", want, got[0].Message)
+		}
+	}
+	if want := "kubectl -n kube-system logs --previous kube-controller-manager-cp2"; got[0].Next != want {
+		t.Errorf("next is %q, want %q", got[0].Next, want)
+	}
+}

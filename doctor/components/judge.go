@@ -1,0 +1,286 @@
+package components
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
+)
+
+// settling is how long a pod may be unready, and a Node be there, until that is a deviation: images are pulled, probes pass.
+const settling = time.Minute
+
+// Judge compares what was seen with what is expected. A nil Seen has no deviation: nothing was seen.
+func Judge(seen *Seen, cluster Cluster) []finding.Finding {
+	if seen == nil {
+		return nil
+	}
+	j := judge{Seen: seen, Cluster: cluster}
+	var list []finding.Finding
+	for _, c := range Expected() {
+		switch c.Place {
+		case EachControlPlane:
+			list = append(list, j.static(c)...)
+		case EachNode, Anywhere:
+			list = append(list, j.workload(c)...)
+		}
+		list = append(list, j.lease(c)...)
+	}
+	list = append(list, j.others()...)
+	return append(list, j.differences()...)
+}
+
+type judge struct {
+	*Seen
+	Cluster
+}
+
+// settled are Nodes on which everything has had the time to start.
+func (j *judge) settled(match func(*corev1.Node) bool) []string {
+	var names []string
+	for i := range j.Nodes {
+		n := &j.Nodes[i]
+		if match(n) && !j.Skip(n.Name) && j.Now.Sub(n.CreationTimestamp.Time) > settling {
+			names = append(names, n.Name)
+		}
+	}
+	return names
+}
+
+// static judges a component that each control plane has as a static pod. Who is a control plane, kubeadm's label says.
+func (j *judge) static(c Component) []finding.Finding {
+	if !j.Kubeadm || c.Name == Etcd && j.ExternalEtcd {
+		return nil
+	}
+	pods := map[string]*corev1.Pod{}
+	for i := range j.Static {
+		if p := &j.Static[i]; p.Labels[v1alpha1.ComponentLabel] == c.Name {
+			pods[p.Spec.NodeName] = p
+		}
+	}
+	all := j.settled(nodes.IsControlPlane)
+	ready := 0
+	for _, node := range all {
+		if p := pods[node]; p != nil && nodes.IsPodReady(p) {
+			ready++
+		}
+	}
+	var list []finding.Finding
+	var unready []*corev1.Pod
+	count := fmt.Sprintf("%s: ready on %d of %d control planes", c.Name, ready, len(all))
+	for _, node := range all {
+		if p := pods[node]; p != nil {
+			unready = append(unready, p)
+			continue
+		}
+		f := finding.ComponentMissing.New("Node/"+node, count+", and has no static pod on "+node+": "+c.Without)
+		f.Next = restore(c.Name, node)
+		list = append(list, f)
+	}
+	return append(list, j.unready("", unready, count, c.Without)...)
+}
+
+// restore writes the manifest of a static pod again, from the configuration in the cluster.
+func restore(component, node string) string {
+	phase := "control-plane " + strings.TrimPrefix(component, "kube-")
+	if component == Etcd {
+		phase = "etcd local"
+	}
+	return fmt.Sprintf("on %s: kubectl --kubeconfig /etc/kubernetes/admin.conf -n kube-system get configmap kubeadm-config "+
+		"-o 'jsonpath={.data.ClusterConfiguration}' > /tmp/kubeadm.yaml && kubeadm init phase %s --config /tmp/kubeadm.yaml", node, phase)
+}
+
+// workload judges a DaemonSet or Deployment of kubeadm's, or ours, where there is one.
+func (j *judge) workload(c Component) []finding.Finding {
+	i := slices.IndexFunc(j.Workloads, func(w Workload) bool { return w.Name == c.Name })
+	if i < 0 {
+		return nil
+	}
+	w := &j.Workloads[i]
+	switch {
+	case !w.Observed:
+		return nil // a controller is about to see it
+	case c.Place == EachNode && c.Selector != nil && w.Wanted == 0:
+		if _, replaced := w.Selector[replacedByCalico]; replaced {
+			return nil
+		}
+		return j.unselected(c, w)
+	case w.Kind == daemonSet:
+		return append(j.withoutPod(c, w), j.podsOf(w, c.Without)...)
+	case w.Ready == 0:
+		return j.noneReady(c, w)
+	}
+	return j.podsOf(w, c.Without)
+}
+
+// replacedByCalico is the nodeSelector with which Calico's documents take kube-proxy away for the eBPF data plane.
+const replacedByCalico = "non-calico"
+
+// unselected is about a DaemonSet of kubeadm's whose nodeSelector matches no Node.
+func (j *judge) unselected(c Component, w *Workload) []finding.Finding {
+	all := j.settled(func(*corev1.Node) bool { return true })
+	if len(all) == 0 {
+		return nil
+	}
+	message := fmt.Sprintf("%s: wanted on each of %d Nodes, and its controller wants 0 pods: %s", w.Name, len(all), c.Without)
+	f := finding.ComponentMissing.New(w.object(), message)
+	f.Next = "kubectl -n kube-system get daemonset " + w.Name + " -o jsonpath={.spec.template.spec}"
+	if !maps.Equal(w.Selector, c.Selector) {
+		f.Message += "; its nodeSelector is " + labels(w.Selector) + ", and kubeadm writes " + labels(c.Selector)
+		f.Next = fmt.Sprintf(`kubectl -n kube-system patch daemonset %s --type=json `+
+			`-p '[{"op":"replace","path":"/spec/template/spec/nodeSelector","value":{"%s":"linux"}}]'`, w.Name, corev1.LabelOSStable)
+	}
+	return []finding.Finding{f}
+}
+
+// withoutPod is about Nodes on which a DaemonSet wants a pod and has none: its pods are refused, or nothing makes them.
+func (j *judge) withoutPod(c Component, w *Workload) []finding.Finding {
+	if int(w.Wanted) <= len(w.Nodes) || w.Ready >= w.Wanted {
+		return nil
+	}
+	missing := slices.DeleteFunc(j.settled(func(*corev1.Node) bool { return true }), func(node string) bool {
+		return slices.Contains(w.Nodes, node)
+	})
+	if len(missing) == 0 {
+		return nil
+	}
+	f := finding.ComponentMissing.New(w.object(), fmt.Sprintf("%s: %d of %d Nodes have its pod, and %s not: %s",
+		w.Name, len(w.Nodes), w.Wanted, nodes.Some(missing, 5), c.Without))
+	f.Next = "kubectl -n kube-system describe daemonset " + w.Name
+	if e := j.event(w.Name, "FailedCreate"); e != nil {
+		f.Message += "; its controller says: " + nodes.Shorten(e.Message)
+		f.Next = whyRefused(e, f.Next)
+	}
+	return []finding.Finding{f}
+}
+
+// whyRefused shows what refuses pods, by what the controller was told.
+func whyRefused(e *corev1.Event, otherwise string) string {
+	switch {
+	case strings.Contains(e.Message, "exceeded quota"):
+		return "kubectl -n kube-system get resourcequota"
+	case strings.Contains(e.Message, "violates PodSecurity"):
+		return "kubectl label namespace kube-system --overwrite pod-security.kubernetes.io/enforce=privileged"
+	case strings.Contains(e.Message, "failed calling webhook"):
+		return "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations"
+	}
+	return otherwise
+}
+
+// noneReady is about a Deployment without a ready pod.
+func (j *judge) noneReady(c Component, w *Workload) []finding.Finding {
+	if w.Wanted == 0 {
+		f := finding.ComponentMissing.New(w.object(), w.Name+": scaled to 0: "+c.Without)
+		f.Next = "kubectl -n kube-system scale deployment/" + w.Name + " --replicas=2"
+		return []finding.Finding{f}
+	}
+	if list := j.podsOf(w, c.Without); len(list) > 0 || j.waitsForNodes(w) {
+		return list
+	}
+	if slices.ContainsFunc(j.Unready, func(p corev1.Pod) bool { _, name := Owner(&p); return name == w.Name }) {
+		return nil // they have just been made
+	}
+	f := finding.ComponentMissing.New(w.object(), fmt.Sprintf("%s: 0 of %d pods are ready, and none is there: %s", w.Name, w.Wanted, c.Without))
+	f.Next = "kubectl -n kube-system describe deployment " + w.Name
+	if e := j.event(w.Name, "FailedCreate"); e != nil {
+		f.Message += "; its controller says: " + nodes.Shorten(e.Message)
+		f.Next = whyRefused(e, f.Next)
+	}
+	return []finding.Finding{f}
+}
+
+// waitsForNodes says that its pods are pending and every Node's state, said elsewhere, is why.
+func (j *judge) waitsForNodes(w *Workload) bool {
+	return !slices.ContainsFunc(j.Nodes, func(n corev1.Node) bool { return !j.Skip(n.Name) })
+}
+
+// podsOf are deviations of a workload's pods.
+func (j *judge) podsOf(w *Workload, without string) []finding.Finding {
+	var pods []*corev1.Pod
+	for i := range j.Unready {
+		p := &j.Unready[i]
+		if kind, name := Owner(p); kind == w.Kind && name == w.Name {
+			pods = append(pods, p)
+		}
+	}
+	return j.unready(w.object(), pods, fmt.Sprintf("%s: %d of %d pods are ready", w.Name, w.Ready, w.Wanted), without)
+}
+
+// others are workloads of kube-system that are no part of kubeadm: network add-ons, storage. What they want is their own.
+func (j *judge) others() []finding.Finding {
+	known := map[string]bool{}
+	for _, c := range Expected() {
+		known[c.Name] = true
+	}
+	var list []finding.Finding
+	for i := range j.Workloads {
+		w := &j.Workloads[i]
+		if known[w.Name] || !w.Observed || w.Ready >= w.Wanted || j.Exclude(w.object()) {
+			continue
+		}
+		list = append(list, j.podsOf(w, "")...)
+	}
+	return list
+}
+
+// event is the latest warning of a reason about a workload, or what it has made. Nil: none.
+func (j *judge) event(name, reason string) *corev1.Event {
+	var last *corev1.Event
+	for i := range j.Events {
+		e := &j.Events[i]
+		about := e.Reason == reason && e.InvolvedObject.Namespace == v1alpha1.Namespace &&
+			(e.InvolvedObject.Name == name || strings.HasPrefix(e.InvolvedObject.Name, name+"-"))
+		if about && j.Now.Sub(seenAt(e)) < 15*time.Minute && (last == nil || seenAt(e).After(seenAt(last))) {
+			last = e
+		}
+	}
+	return last
+}
+
+func seenAt(e *corev1.Event) time.Time {
+	if e.LastTimestamp.IsZero() {
+		return e.EventTime.Time
+	}
+	return e.LastTimestamp.Time
+}
+
+// lease is about a component of which none is active, though pods of it are ready.
+func (j *judge) lease(c Component) []finding.Finding {
+	i := slices.IndexFunc(j.Leases, func(l coordinationv1.Lease) bool {
+		return c.Lease != "" && l.Namespace == v1alpha1.Namespace && l.Name == c.Lease
+	})
+	if i < 0 || j.Leases[i].Spec.RenewTime == nil {
+		return nil
+	}
+	l := &j.Leases[i]
+	age := j.Now.Sub(l.Spec.RenewTime.Time)
+	if nodes.Renewed(l, j.Now) || age < settling || !slices.ContainsFunc(j.Static, func(p corev1.Pod) bool {
+		return p.Labels[v1alpha1.ComponentLabel] == c.Name && nodes.IsPodReady(&p)
+	}) {
+		return nil // without a ready pod, that is why
+	}
+	f := finding.ComponentWithoutLeader.New("Lease/"+v1alpha1.Namespace+"/"+l.Name,
+		fmt.Sprintf("%s: no instance is active: the Lease was renewed last %s ago, by %s: %s",
+			c.Name, age.Round(time.Second), finding.Clean(nodes.Holder(l)), c.Without))
+	f.Next = "kubectl -n kube-system logs -l component=" + c.Name + " --tail 30"
+	return []finding.Finding{f}
+}
+
+func labels(m map[string]string) string {
+	var list []string
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		list = append(list, key+"="+m[key])
+	}
+	if len(list) == 0 {
+		return "empty"
+	}
+	return finding.Clean(strings.Join(list, ","))
+}
