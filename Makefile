@@ -24,7 +24,7 @@ LONG    := $(LONG)|^TestModes/^three|^TestMachineIdentity|^TestImageMissing|^Tes
 VENDORS_TESTS := ^TestRealCCM|^TestRehearse
 # Measurements have limits that a busy machine misses, and say nothing about right and wrong: see measure. The long ways
 # into external cloud mode and out of it are left to adopt, and those to a new minor version to upgrades.
-SKIP    ?= ^TestMeasure|^TestAdopt_|^TestUpstreamAll|^TestUpstreamMetalLB|^TestUpgrade$(if $(filter .,$(RUN)),|$(LONG))
+SKIP    ?= ^TestMeasure|^TestChaos|^TestAdopt_|^TestUpstreamAll|^TestUpstreamMetalLB|^TestUpgrade$(if $(filter .,$(RUN)),|$(LONG))
 # Tests on machines that run side by side: they wait for most of their time.
 LANES   ?= 5
 # Labs belong to the machine: two runs at once need two names.
@@ -53,7 +53,7 @@ LAB     := $(ROOT) bin/lab
 E2E     := $(ROOT) go test ./test/e2e -count=1 -timeout 60m
 SUMMARY := go run ./test/summary
 
-.PHONY: minor help numbers build bin/lab lab images demo demo-down test check short ordinary unit unit-race unit-kit unit-half unit-rest race e2e long faults measure adopt upgrades upstream upstream-metallb bench bench-scale tidy committed generated lint generate verify on-older $(MINORS:%=on-%)
+.PHONY: minor help numbers build bin/lab lab images demo demo-down test check short ordinary unit unit-race unit-kit unit-half unit-rest race e2e long faults chaos measure adopt upgrades upstream upstream-metallb bench bench-scale tidy committed generated lint generate verify on-older $(MINORS:%=on-%)
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -174,6 +174,12 @@ faults: lab images ## Every fault of the library, and docs/contributing/faults.m
 	$(LAB) build --install --kubernetes $(K8S) --ccm openstack,aws,vsphere,sample
 	$(E2E) -json -parallel 4 -run ^TestFaults_ -args -kubernetes $(K8S) -labs $(LABS) -faults $(ARGS) | $(SUMMARY)
 	cat test/e2e/faults.md bin/measured/faults-{objects,static,daemonset,inventory,openstack,aws,vsphere,sample,pairs}.md > docs/contributing/faults.md
+
+# The page is judged by a person: make chaos SEEDS=50 FIRST=101 makes seeds that were not used while the doctor was written.
+SEEDS ?= 20
+FIRST ?= 1
+chaos: lab images ## Mutate a healthy cluster at random, check what is broken, ask the doctor; bin/measured/chaos.md
+	$(E2E) -timeout 600m -json -run '^TestChaos$$' -args -kubernetes $(K8S) -labs $(LABS) -seeds $(SEEDS) -first $(FIRST) | $(SUMMARY)
 
 # MetalLB and kube-vip are built for it, which takes some minutes the first time; keepalived and HAProxy are Debian's. For
 # ours alone, with kube-proxy in another mode: make e2e RUN=MeasureLoadBalancer SKIP= ARGS='-proxy iptables'

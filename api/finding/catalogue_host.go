@@ -17,6 +17,7 @@ const (
 	CgroupDrivers     ID = "K11"
 	PortTaken         ID = "K12"
 	ServiceUnanswered ID = "K13"
+	ServerUnreached   ID = "K14"
 )
 
 // hostKubelet is about the kubelet of a machine, and what it is started with.
@@ -119,6 +120,12 @@ func hostMachine() []Kind {
 			Why: "The API server answers at its own address, so kube-proxy's rules on this machine are wrong, and pods here reach no " +
 				"Service.",
 			Do: "restart kube-proxy's pod on this Node; in nftables mode its maps can stay empty after an upgrade has restarted it",
+		},
+		{
+			ID: ServerUnreached, Reason: "ServerUnreached", Severity: SeverityError,
+			Title: "API server is not reachable from this machine",
+			Why:   "The kubelet cannot renew its Lease: its Node becomes NotReady, and its pods are evicted.",
+			Do:    "correct the way to it: name, route, firewall, or the API server itself; other machines show whether it answers them",
 		},
 		{
 			ID: PortTaken, Reason: "PortTaken", Severity: SeverityError,

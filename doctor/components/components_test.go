@@ -220,7 +220,7 @@ func TestJudge(t *testing.T) {
 func TestJudge_Message(t *testing.T) {
 	w := newWorld()
 	w.crash(ControllerManager + "-cp2")
-	w.logs[ControllerManager+"-cp2"] = []string{"Error: unknown flag: --concurrent-syncs"}
+	w.logs[ControllerManager+"-cp2"] = []string{"Usage:", "Error: unknown flag: --concurrent-syncs", "maxprocs: Leaving GOMAXPROCS=2"}
 	c := Collector{Trim: func(*corev1.Pod) {}}
 	for _, p := range w.pods {
 		c.Pod(p)

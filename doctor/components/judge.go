@@ -126,11 +126,10 @@ const replacedByCalico = "non-calico"
 
 // unselected is about a DaemonSet of kubeadm's whose nodeSelector matches no Node.
 func (j *judge) unselected(c Component, w *Workload) []finding.Finding {
-	all := j.settled(func(*corev1.Node) bool { return true })
-	if len(all) == 0 {
+	if len(j.Nodes) == 0 {
 		return nil
 	}
-	message := fmt.Sprintf("%s: wanted on each of %d Nodes, and its controller wants 0 pods: %s", w.Name, len(all), c.Without)
+	message := fmt.Sprintf("%s: wanted on all of %d Nodes, and its controller wants 0 pods: %s", w.Name, len(j.Nodes), c.Without)
 	f := finding.ComponentMissing.New(w.object(), message)
 	f.Next = "kubectl -n kube-system get daemonset " + w.Name + " -o jsonpath={.spec.template.spec}"
 	if !maps.Equal(w.Selector, c.Selector) {

@@ -3,6 +3,7 @@ package components
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -56,7 +57,22 @@ func problem(p *corev1.Pod, log []string) (why, next string) {
 			return s.State.Terminated != nil && s.State.Terminated.ExitCode == 0
 		})
 	}
-	return nodes.PodProblem(p, log)
+	return nodes.PodProblem(p, telling(log))
+}
+
+// words are what errors have in them, in programs that do not log as Kubernetes does.
+var words = regexp.MustCompile(`(?i)error|fatal|panic|fail|cannot|no such|not found|unknown|invalid|refused|denied|forbidden`)
+
+// telling is the last line that says an error; of a log without one, its last line.
+func telling(log []string) []string {
+	for _, says := range []func(string) bool{nodes.IsErrorLine, words.MatchString} {
+		for i, line := range slices.Backward(log) {
+			if says(line) {
+				return log[i : i+1]
+			}
+		}
+	}
+	return log
 }
 
 // lasts says that a pod is unready for longer than starting takes, or fails again and again.

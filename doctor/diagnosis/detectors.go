@@ -78,22 +78,24 @@ func hostDetectors() []detector {
 		finding.NoPod, finding.NoLeader, finding.LeaderSilent, finding.BalancerPending, finding.BalancerStuck,
 	}
 	node := []finding.ID{finding.KubeletSilent, finding.NotReady}
-	runs := []finding.ID{finding.KubeletNotRun}
+	server := []finding.ID{finding.ServerUnreached}
+	runs := []finding.ID{finding.KubeletNotRun, finding.ServerUnreached}
 	identity := []finding.ID{finding.IdentityEnds, finding.IdentityEnded, finding.Unauthorized, finding.KubeletNotRun, finding.KubeletSilent}
 	crash := []finding.ID{finding.CrashLoop, finding.PodTerminated}
 	return []detector{
 		{"clock", []string{HostClockPart}, onHost(clockOff), []finding.ID{finding.CertificateEnded}, byClock, true},
-		{"disks", []string{HostDisksPart}, onHost(fullDisks), nil, nil, true},
+		{"disks", []string{HostDisksPart}, onHost(fullDisks), server, nil, true},
 		{"kubelet flags", []string{HostFlagsPart}, onHost(hostFlags), slices.Concat(runs, node), onlyOf("A4", "A5"), true},
 		{"kubelet process", []string{HostKubeletPart, HostFlagsPart}, onHost(staleFlags), nil, nil, true},
-		{"certificates", []string{HostCertsPart}, onHost(certificates), slices.Concat(identity, leaderless), onlyOf(finding.CertificateEnded), true},
+		{"certificates", []string{HostCertsPart}, onHost(certificates), slices.Concat(identity, leaderless, server), onlyOf(finding.CertificateEnded), true},
 		{"container runtime", []string{HostRuntimePart}, onHost(runtimeOf), slices.Concat(runs, node), onlyOf(finding.RuntimeSilent), true},
-		{"kubelet unit", []string{HostKubeletPart}, onHost(kubeletUnit), node, onlyOf(finding.KubeletNotRun), true},
+		{"kubelet unit", []string{HostKubeletPart}, onHost(kubeletUnit), slices.Concat(node, server), onlyOf(finding.KubeletNotRun), true},
 		{"the kubelet's Node", []string{HostNodePart}, onHost(withoutNode), slices.Concat(node, []finding.ID{finding.ServiceUnanswered}), onlyOf(finding.KubeletWithoutNode), true},
-		{"static pods", []string{HostManifestsPart}, onHost(staticPods), leaderless, ofManager, true},
-		{"ports", []string{HostPortsPart}, onHost(takenPorts), slices.Concat(crash, leaderless), onlyOf("B10"), true},
+		{"static pods", []string{HostManifestsPart}, onHost(staticPods), slices.Concat(leaderless, server), ofManagerOrServer, true},
+		{"ports", []string{HostPortsPart}, onHost(takenPorts), slices.Concat(crash, leaderless, server), onlyOf("B10", finding.PortTaken), true},
 		{"the API server's Service", []string{HostServicePart}, onHost(unansweredService), nil, nil, true},
 		{"resolver", []string{HostResolverPart}, onHost(resolver), []finding.ID{finding.CloudNotFound}, nil, true},
+		{"way to the API server", nil, onHost(unreachedServer), node, nil, true},
 	}
 }
 
@@ -105,6 +107,14 @@ func onlyOf(ids ...finding.ID) func(*view, *finding.Finding, []finding.ID) []fin
 		}
 		return nil
 	}
+}
+
+// ofManagerOrServer says that another static pod's file keeps neither a manager nor the API server from running.
+func ofManagerOrServer(v *view, f *finding.Finding, explains []finding.ID) []finding.ID {
+	if strings.Contains(f.Message, "kube-apiserver") || strings.Contains(f.Message, "etcd") {
+		return []finding.ID{finding.ServerUnreached}
+	}
+	return ofManager(v, f, explains)
 }
 
 // ofManager says that another static pod's file does not keep a manager from running.

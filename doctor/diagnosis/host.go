@@ -43,7 +43,29 @@ type Host struct {
 	Registered   *HostNode         `json:"registered,omitempty"`
 	Disks        []HostDisk        `json:"disks,omitempty"`
 	Service      *HostService      `json:"service,omitempty"`
+	// Server is the kubelet's API server, where it did not answer.
+	Server *HostServer `json:"server,omitempty"`
 }
+
+// HostServer is an API server that does not answer this machine.
+type HostServer struct {
+	// Address is HOST:PORT.
+	Address string      `json:"address"`
+	Kind    Unreachable `json:"kind"`
+	Error   string      `json:"error"`
+}
+
+// Unreachable says how a server does not answer.
+type Unreachable string
+
+// The ways.
+const (
+	NameUnknown  Unreachable = "NameUnknown"
+	Refused      Unreachable = "Refused"
+	Dropped      Unreachable = "Dropped"
+	NoRoute      Unreachable = "NoRoute"
+	OtherProgram Unreachable = "OtherProgram"
+)
 
 // HostUnit is the kubelet's unit, by systemd.
 type HostUnit struct {

@@ -49,6 +49,7 @@ func (h *looking) clock(ctx context.Context) error {
 	before := h.Now()
 	answer, err := transport.RoundTrip(request)
 	if err != nil {
+		h.reach(request)
 		return fmt.Errorf("ask %s for its date: %w", config.Host, err)
 	}
 	_ = answer.Body.Close()

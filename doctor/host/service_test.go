@@ -15,6 +15,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -24,6 +25,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
@@ -168,5 +170,45 @@ func TestLook_ServiceOnce(t *testing.T) {
 	}
 	if ids, text := hostWords(diagnoseHost(t, m)); ids != "" || tries != serviceAttempts {
 		t.Errorf("after %d: %s %s", tries, ids, text)
+	}
+}
+
+// TestLook_Server: an API server that does not answer is a finding of its machine, with the way in which it does not.
+func TestLook_Server(t *testing.T) {
+	plain := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(plain.Close)
+	for name, tt := range map[string]struct {
+		dial  func() error
+		kind  diagnosis.Unreachable
+		words string
+	}{
+		"refused":         {dial: func() error { return &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED} }, kind: diagnosis.Refused, words: "refused"},
+		"no route":        {dial: func() error { return syscall.EHOSTUNREACH }, kind: diagnosis.NoRoute, words: "no way to it"},
+		"no name":         {dial: func() error { return &net.DNSError{Err: "no such host", Name: "api"} }, kind: diagnosis.NameUnknown, words: "does not resolve"},
+		"dropped":         {dial: func() error { return os.ErrDeadlineExceeded }, kind: diagnosis.Dropped, words: "drops packets"},
+		"another program": {kind: diagnosis.OtherProgram, words: "not an API server"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m, _ := newHost(t, 0)
+			kubeletOf(t, m, strings.Replace(plain.URL, "http:", "https:", 1), "cp1")
+			m.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+				if tt.dial != nil {
+					return nil, tt.dial()
+				}
+				return new(net.Dialer).DialContext(ctx, network, address)
+			}
+			seen, _ := Look(t.Context(), m)
+			if seen.Server == nil || seen.Server.Kind != tt.kind {
+				t.Fatalf("got %+v, want %s", seen.Server, tt.kind)
+			}
+			s := &diagnosis.Snapshot{Host: seen, Taken: time.Now()}
+			for _, c := range diagnosis.Diagnose(s).Causes {
+				if c.ID == finding.ServerUnreached && strings.Contains(c.Message, tt.words) && c.Next != "" {
+					return
+				}
+			}
+			t.Errorf("no finding has %q", tt.words)
+		})
 	}
 }

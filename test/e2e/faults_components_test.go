@@ -7,6 +7,11 @@ func faultsOfComponents() []injected {
 	const manifest = "/etc/kubernetes/manifests/kube-controller-manager.yaml"
 	return []injected{
 		{
+			id: "K14", what: "firewall between a worker and the API server", on: "w1", host: true, within: 2 * time.Minute,
+			inject: "nft add table ip wall; nft add chain ip wall output '{ type filter hook output priority 0; }'; nft add rule ip wall output tcp dport 6443 drop",
+			choice: "nft delete table ip wall",
+		},
+		{
 			id: "Q1", what: "kube-proxy selects no Node", within: 2 * time.Minute,
 			inject: `kubectl -n kube-system patch daemonset kube-proxy -p '{"spec":{"template":{"spec":{"nodeSelector":{"no":"such"}}}}}'`,
 		},
