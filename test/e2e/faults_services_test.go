@@ -24,7 +24,7 @@ func faultsOfServices() []injected {
 			choice: `kubectl patch service shop -p '{"spec":{"ports":[{"port":10250,"$patch":"delete"},{"port":80}]}}'`, undo: remove,
 		},
 		{
-			id: "L7", what: "Service for Nodes with an endpoint, of which there is none", inject: balanced("", "externalTrafficPolicy: Local, "+port80),
+			id: "L16", what: "Service for Nodes with an endpoint, of which there is none", inject: balanced("", "externalTrafficPolicy: Local, "+port80),
 			choice: `kubectl patch service shop -p '{"spec":{"externalTrafficPolicy":"Cluster"}}'`, undo: remove,
 		},
 		{

@@ -190,6 +190,8 @@ func (e *Inputs) silence(as *allocator.Assignment, published bool) *finding.Find
 			return nil
 		}
 		switch silent := len(e.Reports.silent); {
+		case silent == 0 && len(e.Reports.Agents) == 0:
+			return finding.NotAnnounced.Errorf("no agent announces %s; there is no node agent", address)
 		case silent > 0 && len(e.Reports.Agents) == 0:
 			return finding.AgentSilent.Errorf("no agent announces %s: no node agent has reported for %s", address, objects.LiveTime)
 		case silent >= len(e.Reports.Agents):
