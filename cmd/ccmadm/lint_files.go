@@ -164,7 +164,7 @@ func (c *lintCheck) check() ([]finding.Finding, error) {
 }
 
 func (c *lintCheck) set() (*lint.Set, error) {
-	set := &lint.Set{}
+	set := &lint.Set{Minor: c.minor}
 	for _, i := range c.inputs {
 		if !i.manifests {
 			continue

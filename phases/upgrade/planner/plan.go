@@ -107,7 +107,7 @@ func New(f Facts) (*Plan, error) {
 		p.plan.forKubeadm = p.moves() && p.plan.kubeadmFits()
 		p.order()
 	}
-	slices.SortStableFunc(p.plan.Findings, func(a, b finding.Finding) int { return cmp.Compare(a.Severity, b.Severity) })
+	slices.SortStableFunc(p.plan.Findings, func(a, b finding.Finding) int { return a.Severity.Compare(b.Severity) })
 	return p.plan, nil
 }
 
