@@ -17,7 +17,7 @@ import (
 func Rules() []finding.Kind {
 	var list []finding.Kind
 	for _, id := range []finding.ID{
-		"A1", "A4", "A5", "A6", "A7", "A18", "A9", "A13", "A17", "A19", obsoleteAPI, "F5",
+		"A1", "A4", "A5", "A6", "A7", "A18", "A9", "A13", "A17", "A19", obsoleteAPI, finding.PatchFile, "F5",
 		finding.FlagGone, finding.GateGone, finding.GateLocked, finding.RuntimeEnds, finding.ProxyModeEnds,
 	} {
 		list = append(list, id.Kind())

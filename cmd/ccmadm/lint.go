@@ -37,7 +37,7 @@ func newLint(s workflow.Streams) *cobra.Command {
 		Use:   "lint -f FILE|DIRECTORY|-",
 		Short: "Check manifests and kubeadm configurations, and fix them",
 		Long: `Checks manifests of a cloud-controller-manager, and configurations of kubeadm and of Cluster API, for mistakes that
-block the bootstrap of a cluster, and documents of kubeadm and ccmadm for unknown fields. No cluster is needed. All files are
+block the bootstrap of a cluster, documents of kubeadm and ccmadm for unknown fields, and kubeadm's patches for targets that the version has. No cluster is needed. All files are
 checked together: a permission may be granted in another file than the pod that needs it. Check a Helm chart as the output of
 ` + "`helm template`" + `.
 
@@ -189,7 +189,7 @@ func lintRules() []finding.Kind { return slices.Concat(kubeadm.Rules(), lint.Rul
 
 // verdict is the exit status, and a word about files in which there was nothing to check.
 func (l *lintCommand) verdict(s workflow.Streams, c *lintCheck, left []finding.Finding, unread error) error {
-	configuration := slices.ContainsFunc(c.inputs, func(i *lintInput) bool { return i.configuration })
+	configuration := slices.ContainsFunc(c.inputs, func(i *lintInput) bool { return i.configuration || i.patch })
 	if c.objects == 0 && !configuration && unread == nil {
 		return &finding.Error{
 			Code: finding.ExitError,

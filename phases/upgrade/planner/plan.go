@@ -100,7 +100,7 @@ func New(f Facts) (*Plan, error) {
 	p.checkUses()
 	p.checkAhead()
 	p.planManager()
-	p.plan.Findings = append(p.plan.Findings, f.Troubles...)
+	p.plan.Findings = append(append(p.plan.Findings, f.Patches...), f.Troubles...)
 	p.listComponents()
 	p.listImages()
 	if !p.unreachable() {
