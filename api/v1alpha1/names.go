@@ -85,6 +85,8 @@ const (
 	FollowedLabelsAnnotation = "ccmadm.dev/inventory-labels"
 	// MaintenanceTaint is on Nodes of machines in maintenance, with effect NoSchedule.
 	MaintenanceTaint = "ccmadm.dev/maintenance"
+	// MaintenanceReason is that of condition MaintenanceInProgress of such Nodes. With another reason it is another's.
+	MaintenanceReason = "InventoryMaintenance"
 	// SerialAnnotation and MACsAnnotation are where something on the machine, or an operator, adds to what the kubelet
 	// shows of it.
 	SerialAnnotation = "ccmadm.dev/serial"
