@@ -13,7 +13,7 @@ import (
 
 func TestCheckImages(t *testing.T) {
 	const image = "ghcr.io/ccmadm/cloud-controller-manager:v0.1.0-3-g15514741"
-	const crictl, ctr = "crictl images --quiet " + image, "ctr --namespace k8s.io images list --quiet name==" + image
+	const crictl, ctr = "crictl images --quiet " + image, "ctr --namespace k8s.io images list name==" + image
 	absent := errors.New("executable file not found in $PATH")
 	for _, tt := range []struct {
 		name     string
@@ -28,7 +28,7 @@ func TestCheckImages(t *testing.T) {
 		{name: "a release is pulled", version: "v0.1.0"},
 		{name: "no registry and no machine has it", wantErr: "this build has no published image: ccmadm v0.1.0-3-g15514741 is no release, and " + image},
 		{name: "it was imported", answers: map[string]string{crictl: "sha256:6b86f7d7\n"}},
-		{name: "it was imported, without crictl", answers: map[string]string{ctr: image + "\n"}, fails: map[string]error{"crictl": absent}},
+		{name: "it was imported, without crictl", answers: map[string]string{ctr: "REF TYPE DIGEST\n" + image + " application/vnd.oci.image.index.v1+json sha256:6b86f7d7 9.3 MiB linux/amd64 -\n"}, fails: map[string]error{"crictl": absent}},
 		{name: "it was not, without crictl", fails: map[string]error{"crictl": absent}, wantErr: "was not imported on this machine"},
 		{
 			name: "a runtime that cannot be asked", fails: map[string]error{"crictl": absent, "ctr": absent},
