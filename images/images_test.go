@@ -299,4 +299,3 @@ func TestOpen_Changed(t *testing.T) {
 		t.Error("half of an archive goes through")
 	}
 }
-

@@ -25,7 +25,9 @@ type layout interface {
 // folder is a layout that was unpacked. Links do not lead out of it.
 type folder struct{ root *os.Root }
 
-func (f folder) open(name string) (io.ReadCloser, error) { return f.root.Open(filepath.FromSlash(name)) }
+func (f folder) open(name string) (io.ReadCloser, error) {
+	return f.root.Open(filepath.FromSlash(name))
+}
 
 // packed is a layout in a tar, which stays open.
 type packed struct {
