@@ -75,11 +75,13 @@ images: build bin/lab ## Build container images as archives under bin/images, wi
 	bin/lab image --name $(AGENT) --binary bin/node-agent --user 0 --output bin/images/node-agent.tar
 	bin/lab image --name $(STEPS) --binary bin/ccmadm --user 0 --output bin/images/ccmadm.tar
 
-# release/artefacts.go lists what a release has. Go's version is pinned, because another one compiles other bytes.
+# release/artefacts.go lists what a release has. Known vulnerabilities are looked for at https://vuln.go.dev, or in a copy of that database
+# with VULNDB=file:///FOLDER; NO_VULN_CHECK=1 releases without. Go's version is pinned, because another one compiles other bytes.
 .PHONY: release release-binary release-push release-verify release-check
 release release-binary release-push release-verify release-check: export GOTOOLCHAIN := go1.26.8
 release: ## Everything that users download, in dist/: make release VERSION=v0.1.0; docs/contributing/releasing.md
-	go -C release run . build --version '$(VERSION)' --source '$(CURDIR)' --output '$(abspath $(DIST))'
+	go -C release run . build --version '$(VERSION)' --source '$(CURDIR)' --output '$(abspath $(DIST))' \
+	  $(if $(VULNDB),--vuln-db '$(VULNDB)') $(if $(NO_VULN_CHECK),--no-vuln-check)
 
 # For `release build`, which asks for each program and platform. Without the state of the checkout in it, a program is the same from
 # a clone without tags, too.

@@ -38,6 +38,7 @@ func InitPreflight() workflow.Phase {
 					{ID: finding.CheckCloudConfig, Run: manager.CheckCloudConfig},
 					{ID: finding.CheckStaticPod, Run: manager.CheckManifestUntouched},
 					{ID: finding.CheckManifests, Run: manager.CheckManifests},
+					{ID: finding.CheckImages, Run: manager.CheckImages},
 					{ID: finding.CheckVIP, Run: checkVIP},
 				}))
 		},
