@@ -99,6 +99,11 @@ release-check: ## Lint and test what makes releases; it is a module of its own
 	for tool in openssl curl; do command -v $$tool >/dev/null || $(ROOT) apt-get install -y --no-install-recommends $$tool; done
 	cd release && go mod tidy -diff && $(LINT) run && go test -count=1 ./...
 
+# A module of its own. The rules are those of the golden file, which make unit compares with what render prints.
+.PHONY: monitoring-check
+monitoring-check: ## Try the alerts with Prometheus' rule tests, and parse the queries of the dashboards
+	cd test/monitoring && go mod tidy -diff && promtool=$$(./promtool.sh) && go test -count=1 . -args -promtool $$promtool
+
 demo: lab images ## Boot three machines and turn them into a cluster with ccmadm init and ccmadm join
 	LAB='$(LAB)' test/lab/demo.sh
 
@@ -247,7 +252,7 @@ generate: ## Rewrite docs/reference from the commands
 	go generate ./...
 
 # Cheap things first; all that has to be built, in one go, before anything waits for a processor; then the tests.
-verify: tidy committed generated lint release-check bin/lab ## What CI runs
+verify: tidy committed generated lint release-check monitoring-check bin/lab ## What CI runs
 	$(LAB) build --install --kubernetes $(subst $(space),$(comma),$(MINORS)) --ccm aws,openstack,vsphere,sample
 	$(LAB) upstream $(NEWEST)
 	$(MAKE) unit

@@ -58,6 +58,9 @@ const (
 	ManagedByLabel = "app.kubernetes.io/managed-by"
 	// NameLabel says what it is.
 	NameLabel = "app.kubernetes.io/name"
+	// ScraperLabel on a PodMonitor, with value ScraperOnNode, says that only a scraper with the network of the pod's node reaches it.
+	ScraperLabel  = "ccmadm.dev/scraper"
+	ScraperOnNode = "node"
 	// ComponentLabel is on pods of a cloud-controller-manager, as kubeadm has it on the control plane's.
 	ComponentLabel = "component"
 	// Component is its value.
