@@ -75,11 +75,13 @@ images: build bin/lab ## Build container images as archives under bin/images, wi
 	bin/lab image --name $(AGENT) --binary bin/node-agent --user 0 --output bin/images/node-agent.tar
 	bin/lab image --name $(STEPS) --binary bin/ccmadm --user 0 --output bin/images/ccmadm.tar
 
-# release/artefacts.go lists what a release has. Go's version is pinned, because another one compiles other bytes.
+# release/artefacts.go lists what a release has. Known vulnerabilities are looked for at https://vuln.go.dev, or in a copy of that database
+# with VULNDB=file:///FOLDER; NO_VULN_CHECK=1 releases without. Go's version is pinned, because another one compiles other bytes.
 .PHONY: release release-binary release-push release-verify release-check
 release release-binary release-push release-verify release-check: export GOTOOLCHAIN := go1.26.8
 release: ## Everything that users download, in dist/: make release VERSION=v0.1.0; docs/contributing/releasing.md
-	go -C release run . build --version '$(VERSION)' --source '$(CURDIR)' --output '$(abspath $(DIST))'
+	go -C release run . build --version '$(VERSION)' --source '$(CURDIR)' --output '$(abspath $(DIST))' \
+	  $(if $(VULNDB),--vuln-db '$(VULNDB)') $(if $(NO_VULN_CHECK),--no-vuln-check)
 
 # For `release build`, which asks for each program and platform. Without the state of the checkout in it, a program is the same from
 # a clone without tags, too.
@@ -96,6 +98,11 @@ release-push: ## Push the images of dist/: make release-push VERSION=v0.1.0 REGI
 release-check: ## Lint and test what makes releases; it is a module of its own
 	for tool in openssl curl; do command -v $$tool >/dev/null || $(ROOT) apt-get install -y --no-install-recommends $$tool; done
 	cd release && go mod tidy -diff && $(LINT) run && go test -count=1 ./...
+
+# A module of its own. The rules are those of the golden file, which make unit compares with what render prints.
+.PHONY: monitoring-check
+monitoring-check: ## Try the alerts with Prometheus' rule tests, and parse the queries of the dashboards
+	cd test/monitoring && go mod tidy -diff && promtool=$$(./promtool.sh) && go test -count=1 . -args -promtool $$promtool
 
 demo: lab images ## Boot three machines and turn them into a cluster with ccmadm init and ccmadm join
 	LAB='$(LAB)' test/lab/demo.sh
@@ -245,7 +252,7 @@ generate: ## Rewrite docs/reference from the commands
 	go generate ./...
 
 # Cheap things first; all that has to be built, in one go, before anything waits for a processor; then the tests.
-verify: tidy committed generated lint release-check bin/lab ## What CI runs
+verify: tidy committed generated lint release-check monitoring-check bin/lab ## What CI runs
 	$(LAB) build --install --kubernetes $(subst $(space),$(comma),$(MINORS)) --ccm aws,openstack,vsphere,sample
 	$(LAB) upstream $(NEWEST)
 	$(MAKE) unit

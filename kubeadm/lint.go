@@ -17,8 +17,8 @@ import (
 func Rules() []finding.Kind {
 	var list []finding.Kind
 	for _, id := range []finding.ID{
-		"A1", "A4", "A5", "A6", "A7", "A18", "A9", "A13", "A17", "A19", obsoleteAPI, "F5",
-		finding.FlagGone, finding.GateGone, finding.GateLocked,
+		"A1", "A4", "A5", "A6", "A7", "A18", "A9", "A13", "A17", "A19", obsoleteAPI, finding.PatchFile, "F5",
+		finding.FlagGone, finding.GateGone, finding.GateLocked, finding.RuntimeEnds, finding.ProxyModeEnds,
 	} {
 		list = append(list, id.Kind())
 	}
@@ -36,9 +36,9 @@ func Holds(data []byte) (configuration, other bool) {
 			continue
 		}
 		switch group, _, _ := strings.Cut(edit.Scalar(edit.Lookup(d.Root, "apiVersion")), "/"); group {
-		case kubeadmGroup, bootstrapGroup, controlPlaneGroup:
+		case kubeadmGroup, bootstrapGroup, controlPlaneGroup, "kubelet.config.k8s.io", "kubeproxy.config.k8s.io":
 			configuration = true
-		case "kubelet.config.k8s.io", "kubeproxy.config.k8s.io", "ccmadm.dev": // they belong into kubeadm's file
+		case "ccmadm.dev": // it belongs into kubeadm's file
 		default:
 			other = true
 		}
@@ -110,16 +110,19 @@ func (p part) value(path ...string) *yaml.Node {
 
 // add notes a finding at a node, or at the document.
 func (l *inspection) add(id finding.ID, p part, at *yaml.Node, message string, fix func() error) {
+	l.put(finding.Finding{Kind: l.kinds[id], Message: message, Fix: fix}, p, at)
+}
+
+// put notes a finding with the place where it is.
+func (l *inspection) put(f finding.Finding, p part, at *yaml.Node) {
 	for n := len(p.base); at == nil && n > 0; n-- { // as near to it as there is something
 		at = p.doc.At(p.base[:n])
 	}
 	if at == nil {
 		at = p.doc.Root
 	}
-	l.findings = append(l.findings, finding.Finding{
-		Kind: l.kinds[id], File: l.file.name, Line: p.doc.LineOf(at), Column: at.Column,
-		Object: p.object, Message: message, Fix: fix,
-	})
+	f.File, f.Line, f.Column, f.Object = l.file.name, p.doc.LineOf(at), at.Column, p.object
+	l.findings = append(l.findings, f)
 }
 
 // external makes the InitConfiguration that is missing, as kubeadm-config does.

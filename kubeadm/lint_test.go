@@ -114,6 +114,18 @@ func TestKubeadmFile_Lint(t *testing.T) {
 			"U5:11 U15:15",
 		},
 		{
+			"what 1.38 and 1.40 end",
+			initDoc + "---\napiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncgroupDriver: systemd\n" +
+				"---\napiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: ipvs\n",
+			37,
+			"U16:10 U17:14",
+			"U16:10 U17:14",
+		},
+		{
+			"kube-proxy as kubeadm has it",
+			initDoc + "---\napiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: iptables\n", 37, "", "",
+		},
+		{
 			"v1beta3, which 1.37 does not read", strings.NewReplacer("v1beta4", "v1beta3", "\n  - {name: ", "\n    ", ", value: ", ": ", "}", "").Replace(initDoc),
 			37, "A20:1", "A20:1",
 		},
@@ -283,5 +295,27 @@ spec:
 				t.Errorf("left %q, want %q in\n%s", got, tt.left, f.Bytes())
 			}
 		})
+	}
+}
+
+// TestFile_Lint_Ahead has notes before the version that ends something, and what is severe from it on.
+func TestFile_Lint_Ahead(t *testing.T) {
+	const proxy = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: ipvs\n"
+	const kubelet = "---\napiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncgroupDriver: systemd\n"
+	if configuration, other := Holds([]byte(proxy)); !configuration || other {
+		t.Errorf("a KubeProxyConfiguration alone is taken for something else: %v, %v", configuration, other)
+	}
+	for minor, want := range map[int]string{37: "note note", 39: "note note", 40: "note warning"} {
+		f, err := ParseMixed("k.yaml", []byte(proxy+kubelet))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[finding.ID]finding.Severity{}
+		for _, found := range f.Lint(minor) {
+			got[found.ID] = found.Severity
+		}
+		if text := string(got[finding.RuntimeEnds] + " " + got[finding.ProxyModeEnds]); text != want {
+			t.Errorf("1.%d: got %s, want %s", minor, text, want)
+		}
 	}
 }

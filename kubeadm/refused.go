@@ -86,6 +86,19 @@ func (l *inspection) componentConfiguration(d *document) {
 		refusal, why := l.history.Gate(component, g.name, g.value, l.minorName())
 		l.refusedGate(p, g, refusal, why)
 	}
+	l.ahead(p)
+}
+
+// ahead notes settings that a minor version to come ends.
+func (l *inspection) ahead(p part) {
+	if mode := p.value("mode"); p.kind == "KubeProxyConfiguration" && edit.Scalar(mode) == "ipvs" {
+		l.put(finding.ProxyModeEnds.Ahead(p.minor, "", `mode is "ipvs"`), p, mode)
+	}
+	if driver := p.value("cgroupDriver"); p.kind == "KubeletConfiguration" && edit.Scalar(driver) != "" {
+		f := finding.RuntimeEnds.Ahead(p.minor, "", "cgroupDriver is for a container runtime that does not report its own driver")
+		f.Severity = finding.SeverityNote // a kubelet with a newer runtime ignores the field
+		l.put(f, p, driver)
+	}
 }
 
 // readable reports a document of a version of kubeadm's API that kubeadm of the version does not read.

@@ -35,14 +35,14 @@ func LeftOutOfUpgrade(command string, args []string, f *File) (LeftOut, error) {
 	return left, nil
 }
 
-// UpgradePatches are the directories in which `kubeadm upgrade node` looks for patches, by its arguments and by its
-// configuration, which may be nil; empty: none.
-func UpgradePatches(args []string, f *File) (argument, configured string, err error) {
-	flags, err := readUpgradeFlags("node", args)
+// UpgradePatches are the directories in which `kubeadm upgrade` with the command, apply or node, looks for patches, by its
+// arguments and by its configuration, which may be nil; empty: none.
+func UpgradePatches(command string, args []string, f *File) (argument, configured string, err error) {
+	flags, err := readUpgradeFlags(command, args)
 	if err != nil || f == nil {
 		return flags.patches, "", err
 	}
-	return flags.patches, f.text(upgradeConfigKind, "node", "patches", "directory"), nil
+	return flags.patches, f.text(upgradeConfigKind, command, "patches", "directory"), nil
 }
 
 // upgradeFlags are those of `kubeadm upgrade` that ccmadm goes by.

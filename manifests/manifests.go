@@ -20,7 +20,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-//go:embed *.yaml
+//go:embed *.yaml monitoring/*.yaml
 var files embed.FS
 
 // Object is what the API server stores.

@@ -58,6 +58,7 @@ func (c *Cloud) connectBalancer(factory informers.SharedInformerFactory, recorde
 	if err != nil {
 		return err
 	}
+	served.RegisterMetrics()
 	go served.Run(c.cluster.ctx)
 	c.balancer.Store(served)
 	if c.config.LoadBalancers.Withdraws() {

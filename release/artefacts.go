@@ -72,6 +72,7 @@ func artefacts(r *release) []artefact {
 		artefact{"install.sh", expanded("install.sh")},
 		artefact{"ccmadm.krew.yaml", expanded("krew.yaml")},
 		artefact{"ccmadm.rb", expanded("homebrew.rb")},
+		artefact{r.vexName(), func(_ context.Context, _ *release, file string) error { return writeVEX(file) }},
 		artefact{r.provenanceName(), func(_ context.Context, r *release, file string) error { return r.writeProvenance(file) }})
 	if r.signer == nil {
 		return list

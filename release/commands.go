@@ -18,7 +18,8 @@ func newRoot(getenv func(string) string) *cobra.Command {
 }
 
 func newBuild(getenv func(string) string) *cobra.Command {
-	var version, source, output string
+	var version, source, output, database string
+	var unchecked bool
 	cmd := &cobra.Command{
 		Use: "build", Short: "Write every artefact of a version into a folder", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -34,12 +35,19 @@ func newBuild(getenv func(string) string) *cobra.Command {
 			if r.openPGP, err = readOpenPGP(getenv("GPG_PRIVATE_KEY_FILE"), r.date); err != nil {
 				return err
 			}
+			if unchecked {
+				fmt.Fprintln(cmd.ErrOrStderr(), "[release] not checked for known vulnerabilities: --no-vuln-check")
+			} else if err := r.checkVulnerabilities(cmd.Context(), database); err != nil {
+				return err
+			}
 			return r.write(cmd.Context(), output)
 		},
 	}
 	cmd.Flags().StringVar(&version, "version", "", "version to release, such as v0.1.0")
 	cmd.Flags().StringVar(&source, "source", "..", "checkout of the repository")
 	cmd.Flags().StringVar(&output, "output", "../dist", "folder to write; a release that is there is replaced")
+	cmd.Flags().StringVar(&database, "vuln-db", "", "URL of the vulnerability database, as file:///FOLDER (default: https://vuln.go.dev)")
+	cmd.Flags().BoolVar(&unchecked, "no-vuln-check", false, "release without a look for known vulnerabilities")
 	return cmd
 }
 

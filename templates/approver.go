@@ -27,6 +27,6 @@ func (p *Profile) ServingNameArgs(v Values) []string {
 // ApproverImage is the image of the program beside the provider's: of ccmadm's own release, whatever image the provider's
 // program has been given.
 func (p *Profile) ApproverImage(v Values) (string, error) {
-	return p.ContainerImage(Image{Repository: approverImage, Tag: "${version}"},
+	return p.ContainerImage(Image{Repository: approverImage, Tag: versionTag},
 		Values{Version: v.Version, ImageRepository: v.ImageRepository})
 }

@@ -1,5 +1,8 @@
 package finding
 
+// PatchFile is about files in the directory of kubeadm's --patches.
+const PatchFile ID = "A21"
+
 // kubeadmFiles are of kubeadm configurations.
 func kubeadmFiles() []Kind {
 	return []Kind{
@@ -92,6 +95,16 @@ func kubeadmForm() []Kind {
 			Do:  "run kubeadm config migrate with the newest kubeadm that reads the file",
 			Links: []string{
 				"kubernetes/kubernetes#136016",
+			},
+		},
+		{
+			ID: PatchFile, Reason: "PatchFile", Title: "kubeadm ignores or refuses a patch", Severity: SeverityError,
+			Why: "kubeadm prints one line about a file whose name begins with no target that it knows, and goes on without the patch. " +
+				"It ends where a patch has another form than its name says.",
+			Do: "rename or correct the file; where its target is newer than the version, remove it, or use a newer version",
+			Links: []string{
+				"https://kubernetes.io/docs/setup/production-environment/tools/kubeadm/control-plane-flags/#patches",
+				"kubernetes/kubernetes#138090",
 			},
 		},
 		{

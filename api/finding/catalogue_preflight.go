@@ -21,6 +21,7 @@ const (
 	CheckExternalCA     ID = "P17"
 	CheckProviderID     ID = "P18"
 	CheckVIP            ID = "P19"
+	CheckImages         ID = "P20"
 )
 
 // preflight is about what must hold before anything is changed.
@@ -130,6 +131,12 @@ func preflightOfTheNode() []Kind {
 			ID: CheckVIP, Reason: "ControlPlaneVIP", Title: "Control plane address is in use", Severity: SeverityError,
 			Why: "Packets for the API server would reach the other machine, or alternate between the two.",
 			Do:  "choose an address that no machine answers for, in a subnet of this machine or, with controlPlaneVIP.bgp, in none",
+		},
+		{
+			ID: CheckImages, Reason: "Images", Title: "This build has no published image", Severity: SeverityError,
+			Why: "ccmadm was built from sources between two releases, so that no registry has images of its version, and they were " +
+				"not imported on this machine. The pods would wait for them without end.",
+			Do: "name an image with --image, import the archive with `ccmadm images load FILE`, or use a release of ccmadm",
 		},
 	}
 }

@@ -21,6 +21,8 @@ const (
 	ProxyModeEnds ID = "U17"
 	ExternalIPs   ID = "U18"
 	MeansElse     ID = "U19"
+
+	ProxyModeDefault ID = "U20"
 )
 
 // upgrades is about the version that a cluster is to have.
@@ -68,26 +70,41 @@ func upgrades() []Kind {
 	}
 }
 
-// upgradesAhead are about what works now, and does not in a minor version to come.
+// The minor versions that end what works now. Upstream has them in KEPs alone: no program reports them.
+const (
+	runtimeAsked = "1.38" // the kubelet has no other source of the cgroup driver
+	proxyModes   = "1.40" // ipvs is off, and nftables is the default
+	externalIPs  = "1.40" // kube-proxy no longer serves them
+)
+
+// upgradesAhead are about what works now, and does not in a minor version to come. Their findings are made by [ID.Ahead].
 func upgradesAhead() []Kind {
 	return []Kind{
 		{
-			ID: RuntimeEnds, Reason: "RuntimeEnds", Title: "Container runtime is too old for Kubernetes 1.38", Severity: SeverityWarning,
-			Why: "A kubelet of 1.38 and newer asks the runtime for its cgroup driver and ends where it does not answer, which containerd " +
-				"1.x does not.",
+			ID: RuntimeEnds, Reason: "RuntimeEnds", Title: "Container runtime is too old for Kubernetes " + runtimeAsked,
+			Severity: SeverityError, Since: runtimeAsked,
+			Why: "From " + runtimeAsked + " on, a kubelet asks the runtime for its cgroup driver, and exits where it gets no answer. " +
+				"containerd 1.x gives none.",
 			Do:    "upgrade containerd to 2.0 or newer before the kubelet",
 			Links: []string{"kubernetes/kubernetes#136731", "kubernetes/enhancements#4033"},
 		},
 		{
-			ID: ProxyModeEnds, Reason: "ProxyModeEnds", Title: "kube-proxy is in mode ipvs", Severity: SeverityWarning,
-			Why:   "The mode is deprecated: its feature gate KubeProxyIPVS is off from 1.40 on, and kube-proxy does not start in it.",
-			Do:    "set mode: nftables in the ConfigMap kube-proxy, and restart the DaemonSet",
+			ID: ProxyModeEnds, Reason: "ProxyModeEnds", Title: "kube-proxy is in mode ipvs", Severity: SeverityWarning, Since: proxyModes,
+			Why: "The mode is deprecated. Its feature gate KubeProxyIPVS is off from " + proxyModes + " on, and kube-proxy does not start in it.",
+			Do: "set mode: nftables in the KubeProxyConfiguration; in a cluster that is ConfigMap/kube-system/kube-proxy, and its DaemonSet " +
+				"is restarted then",
 			Links: []string{"https://kep.k8s.io/5495"},
 		},
 		{
-			ID: ExternalIPs, Reason: "ExternalIPs", Title: "Services have externalIPs", Severity: SeverityWarning,
-			Why: "The field is deprecated since 1.36, and kube-proxy passes over it from 1.40 on. Who can write it can take others' traffic " +
-				"(CVE-2020-8554).",
+			ID: ProxyModeDefault, Reason: "ProxyModeDefault", Title: "kube-proxy is in mode iptables", Severity: SeverityNote, Since: proxyModes,
+			Why:   "kube-proxy without a mode uses nftables from " + proxyModes + " on. Mode iptables stays available to those that ask for it.",
+			Do:    "try mode: nftables on a cluster for tests; to stay with iptables, write mode: iptables",
+			Links: []string{"https://kep.k8s.io/5343"},
+		},
+		{
+			ID: ExternalIPs, Reason: "ExternalIPs", Title: "Services have externalIPs", Severity: SeverityWarning, Since: externalIPs,
+			Why: "The field is deprecated since 1.36, and kube-proxy ignores it from " + externalIPs + " on. Users who can write it can take " +
+				"the traffic of others (CVE-2020-8554).",
 			Do:    "use a Service of type LoadBalancer with an AddressPool",
 			Links: []string{"https://kep.k8s.io/5707"},
 		},

@@ -12,6 +12,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // Severity says how bad a finding is. The words are those of SARIF's levels.
@@ -23,7 +25,15 @@ const (
 	SeverityError Severity = "error"
 	// SeverityWarning breaks something later, or elsewhere.
 	SeverityWarning Severity = "warning"
+	// SeverityNote is nothing that is wrong: a version of Kubernetes to come ends it. No exit status counts it.
+	SeverityNote Severity = "note"
 )
+
+// Compare orders severities, the worst first: less than 0 where s is worse than other.
+func (s Severity) Compare(other Severity) int {
+	order := []Severity{SeverityError, SeverityWarning, SeverityNote}
+	return cmp.Compare(slices.Index(order, s), slices.Index(order, other))
+}
 
 // ID names a kind of finding for ever: a letter for the area, and a number. It never changes its meaning.
 type ID string
@@ -38,6 +48,9 @@ type Kind struct {
 	Title string `json:"title,omitempty"`
 	// Severity is that of its findings.
 	Severity Severity `json:"severity,omitempty"`
+	// Since is the minor version of Kubernetes, as 1.38, from which on it has that severity. Before it, it is a note. Empty:
+	// all have it.
+	Since string `json:"since,omitempty"`
 	// Why says what happens because of it.
 	Why string `json:"why,omitempty"`
 	// Do says what to change.
@@ -73,6 +86,16 @@ func (id ID) New(object, message string) Finding {
 	return Finding{Kind: id.Kind(), Object: object, Message: message}
 }
 
+// Ahead returns a finding about what Kubernetes ends in the minor version of its kind (Since). Minor is that of the
+// component which has it, as 37; 0 stands for one that is not known, and is taken for older. Before Since it is a note.
+func (id ID) Ahead(minor int, object, seen string) Finding {
+	f := id.New(object, seen+"; Kubernetes "+id.Kind().Since+" ends that")
+	if since, err := strconv.Atoi(strings.TrimPrefix(f.Since, "1.")); err != nil || minor < since {
+		f.Severity = SeverityNote
+	}
+	return f
+}
+
 // Errorf returns a finding that is an error as well, for code that has to return one. It wraps like fmt.Errorf.
 func (id ID) Errorf(format string, args ...any) *Finding {
 	err := fmt.Errorf(format, args...)
@@ -93,7 +116,7 @@ func Sort(findings []Finding) {
 	slices.SortStableFunc(findings, func(a, b Finding) int {
 		return cmp.Or(
 			cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line),
-			cmp.Compare(a.Severity, b.Severity), cmp.Compare(a.ID, b.ID),
+			a.Severity.Compare(b.Severity), cmp.Compare(a.ID, b.ID),
 		)
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"regexp"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,7 +19,7 @@ func TestCatalogue(t *testing.T) {
 		if !form.MatchString(string(k.ID)) || !word.MatchString(k.Reason) {
 			t.Errorf("%s %s: the ID is a letter and a number, the reason a word", k.ID, k.Reason)
 		}
-		if k.Title == "" || k.Why == "" || k.Do == "" || k.Severity != SeverityError && k.Severity != SeverityWarning {
+		if k.Title == "" || k.Why == "" || k.Do == "" || !slices.Contains([]Severity{SeverityError, SeverityWarning, SeverityNote}, k.Severity) {
 			t.Errorf("%s says too little", k.ID)
 		}
 		for _, name := range []string{string(k.ID), k.Reason} {
@@ -105,5 +106,33 @@ func TestClean(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// Of all that is ahead, the version stands in the catalogue alone.
+func TestID_Ahead(t *testing.T) {
+	for _, tt := range []struct {
+		id    ID
+		minor int
+		want  Severity
+	}{
+		{RuntimeEnds, 0, SeverityNote},
+		{RuntimeEnds, 37, SeverityNote},
+		{RuntimeEnds, 38, SeverityError},
+		{ProxyModeEnds, 39, SeverityNote},
+		{ProxyModeEnds, 40, SeverityWarning},
+		{ExternalIPs, 41, SeverityWarning},
+		{ProxyModeDefault, 41, SeverityNote},
+		{MeansElse, 41, SeverityNote}, // without a version there is nothing ahead
+	} {
+		f := tt.id.Ahead(tt.minor, "Node/w1", "seen")
+		if f.Severity != tt.want || f.Since != "" && f.Message != "seen; Kubernetes "+f.Since+" ends that" {
+			t.Errorf("%s for 1.%d: got %s %q, want %s", tt.id, tt.minor, f.Severity, f.Message, tt.want)
+		}
+	}
+	list := []Finding{{Kind: Kind{Severity: SeverityNote}}, {Kind: Kind{Severity: SeverityWarning}}, {Kind: Kind{Severity: SeverityError}}}
+	Sort(list)
+	if list[0].Severity != SeverityError || list[2].Severity != SeverityNote {
+		t.Errorf("sorted: %v", list)
 	}
 }

@@ -64,7 +64,7 @@ func (k Kind) Explain(out io.Writer) error {
 		name += " " + k.Reason
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s (%s): %s\n\nWhy: %s\nDo:  %s\n", name, k.Severity, k.Title, k.Why, k.Do)
+	fmt.Fprintf(&b, "%s (%s): %s\n\nWhy: %s\nDo:  %s\n", name, k.severity(), k.Title, k.Why, k.Do)
 	for _, link := range k.Links {
 		b.WriteString("See: " + Address(link) + "\n")
 	}
@@ -72,12 +72,21 @@ func (k Kind) Explain(out io.Writer) error {
 	return err
 }
 
+// severity is that of all its findings, or the version from which on it is.
+func (k Kind) severity() string {
+	if k.Since == "" || k.Severity == SeverityNote {
+		return string(k.Severity)
+	}
+	return fmt.Sprintf("%s from Kubernetes %s on, %s before", k.Severity, k.Since, SeverityNote)
+}
+
 // Reference is a page of documentation that lists kinds, below a head of its own.
 func Reference(head string, kinds []Kind) string {
 	var b strings.Builder
 	b.WriteString(head)
 	for _, k := range kinds {
-		severity := strings.ToUpper(string(k.Severity[:1])) + string(k.Severity[1:])
+		severity := k.severity()
+		severity = strings.ToUpper(severity[:1]) + severity[1:]
 		fmt.Fprintf(&b, "\n## %s: %s\n\n%s. %s\n\nDo: %s.\n", k.ID, k.Title, severity, k.Why, k.Do)
 		for i, link := range k.Links {
 			separator := ", "

@@ -86,3 +86,25 @@ func unknown(why, since string) (Refusal, string) {
 	}
 	return Removed, why + ", which was removed in " + since
 }
+
+// PatchTarget is the target of kubeadm's patches with which the name of a file begins, in any minor; empty: none.
+func (h History) PatchTarget(file string) string {
+	for _, e := range slices.Backward(h) {
+		for _, target := range e.Kubeadm.Patches {
+			if strings.HasPrefix(file, target) {
+				return target
+			}
+		}
+	}
+	return ""
+}
+
+// PatchTargetSince is the oldest known minor whose kubeadm has the target.
+func (h History) PatchTargetSince(target string) (minor string, known bool) {
+	for _, e := range h {
+		if slices.Contains(e.Kubeadm.Patches, target) {
+			return e.Name, true
+		}
+	}
+	return "", false
+}

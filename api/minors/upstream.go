@@ -51,6 +51,8 @@ type Kubeadm struct {
 	Etcd    string `json:"etcd"`
 	CoreDNS string `json:"coreDNS"`
 	Pause   string `json:"pause"`
+	// Patches are the targets of patches, with which names of files in the directory of --patches begin.
+	Patches []string `json:"patches"`
 	// API has the kinds of each version of its API, with their fields.
 	API map[string]map[string]Fields `json:"api"`
 }

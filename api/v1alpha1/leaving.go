@@ -1,10 +1,22 @@
 package v1alpha1
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 )
+
+// LeavingCondition begins the reason of [Leaving] that is a condition which an administrator has set.
+const LeavingCondition = "condition "
+
+// lifecycle are the conditions of Kubernetes 1.37 (KEP-5683) with which pods and traffic leave a Node. MaintenancePlanned is
+// about later.
+func lifecycle() []corev1.NodeConditionType {
+	return []corev1.NodeConditionType{
+		corev1.NodeMaintenanceInProgress, corev1.NodeDrainInProgress, corev1.NodeDrained, corev1.NodeGracefulNodeShutdownInProgress,
+	}
+}
 
 // Leaving says why a Node gives away the addresses that it announces; empty: it does not. A cordon is no reason.
 func Leaving(node *corev1.Node) string {
@@ -28,6 +40,8 @@ func Leaving(node *corev1.Node) string {
 		case condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionFalse &&
 			strings.Contains(condition.Message, "node is shutting down"): // the kubelet's, in both of its reasons
 			return "the machine is shutting down"
+		case condition.Status == corev1.ConditionTrue && slices.Contains(lifecycle(), condition.Type):
+			return LeavingCondition + string(condition.Type)
 		}
 	}
 	return ""

@@ -58,6 +58,9 @@ const (
 	ManagedByLabel = "app.kubernetes.io/managed-by"
 	// NameLabel says what it is.
 	NameLabel = "app.kubernetes.io/name"
+	// ScraperLabel on a PodMonitor, with value ScraperOnNode, says that only a scraper with the network of the pod's node reaches it.
+	ScraperLabel  = "ccmadm.dev/scraper"
+	ScraperOnNode = "node"
 	// ComponentLabel is on pods of a cloud-controller-manager, as kubeadm has it on the control plane's.
 	ComponentLabel = "component"
 	// Component is its value.
@@ -85,6 +88,8 @@ const (
 	FollowedLabelsAnnotation = "ccmadm.dev/inventory-labels"
 	// MaintenanceTaint is on Nodes of machines in maintenance, with effect NoSchedule.
 	MaintenanceTaint = "ccmadm.dev/maintenance"
+	// MaintenanceReason is that of condition MaintenanceInProgress of such Nodes. With another reason it is another's.
+	MaintenanceReason = "InventoryMaintenance"
 	// SerialAnnotation and MACsAnnotation are where something on the machine, or an operator, adds to what the kubelet
 	// shows of it.
 	SerialAnnotation = "ccmadm.dev/serial"

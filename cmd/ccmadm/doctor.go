@@ -56,6 +56,8 @@ names of Nodes it lists only the causes of these. It reads no Secret.
 programs use, static pod manifests, certificates, the clock against the API server's, the resolver, the container runtime and
 disks. This needs no cluster. Some checks need root.
 
+A note is about what a later version of Kubernetes ends. It does not change the exit status.
+
 --fix applies the remedies that the catalogue marks as safe: it shows them and asks. Nothing else changes anything.
 
 Objects that you are not allowed to read are listed as "not seen", and are not treated as missing. --save writes everything
@@ -237,8 +239,8 @@ func (d *doctor) tell(s workflow.Streams, found *diagnosis.Diagnosis) error {
 
 // verdict is a diagnosis as exit status.
 func verdict(found *diagnosis.Diagnosis) error {
-	switch errorCount, warnings := found.Count(); {
-	case errorCount+warnings > 0:
+	switch {
+	case found.Wrong():
 		return errFound
 	case found.Blind():
 		return notSeen(errors.New("read the cluster: its nodes could not be read"), "")

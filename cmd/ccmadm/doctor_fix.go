@@ -25,7 +25,7 @@ func (d *doctor) fixAll(
 	ctx context.Context, s workflow.Streams, names []string, snapshot *diagnosis.Snapshot, found *diagnosis.Diagnosis,
 ) error {
 	fixes := found.Fixes(snapshot, names)
-	if len(found.Causes) == 0 {
+	if !found.Wrong() {
 		return verdict(found)
 	}
 	if len(fixes) == 0 {
@@ -109,6 +109,9 @@ func unfixed(found *diagnosis.Diagnosis, fixes []diagnosis.Fix) int {
 	}
 	left := 0
 	for _, c := range found.Causes {
+		if c.Severity == finding.SeverityNote {
+			continue
+		}
 		for _, object := range c.Objects {
 			if !done[string(c.ID)+object] {
 				left++

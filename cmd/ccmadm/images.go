@@ -1,11 +1,25 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
 
+	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/doctor/table"
+	"github.com/ccmadm/ccmadm/images"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/fleet"
+	"github.com/ccmadm/ccmadm/phases/kubelet"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 	"github.com/ccmadm/ccmadm/templates"
 )
@@ -13,16 +27,34 @@ import (
 func newImages(s workflow.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "images",
-		Short: "List the images of a provider, for air-gapped clusters",
+		Short: "List, save, load and verify the images of a provider, for air-gapped clusters",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newImagesList(s))
+	cmd.AddCommand(newImagesList(s), newImagesSave(s), newImagesLoad(s), newImagesVerify(s))
 	return cmd
+}
+
+// images lists those of the provider, and ccmadm's own.
+func (r *renderer) images() ([]string, error) {
+	p, err := r.profile()
+	if err != nil {
+		return nil, err
+	}
+	list, err := p.Images(r.values(p, nil))
+	if err != nil {
+		return nil, finding.Usagef("%w", err)
+	}
+	own, err := p.ContainerImage(templates.Image{Repository: ownRepository, Tag: version}, templates.Values{ImageRepository: r.mirror})
+	if err != nil {
+		return nil, finding.Usagef("%w", err)
+	}
+	return append(list, own), nil
 }
 
 func newImagesList(s workflow.Streams) *cobra.Command {
 	var r renderer
+	var output string
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the images of a provider and of ccmadm, one per line",
@@ -31,27 +63,290 @@ If a mirror has it under another name, pass --node-image to these commands. For 
 "kubeadm config images list".`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			p, err := r.profile()
+			if err := checkOutput(output); err != nil {
+				return err
+			}
+			list, err := r.images()
 			if err != nil {
 				return err
 			}
-			images, err := p.Images(r.values(p, nil))
-			if err != nil {
-				return finding.Usagef("%w", err)
+			if output == "json" {
+				return printJSON(s.Out, list)
 			}
-			own, err := p.ContainerImage(templates.Image{Repository: ownRepository, Tag: version},
-				templates.Values{ImageRepository: r.mirror})
-			if err != nil {
-				return finding.Usagef("%w", err)
-			}
-			for _, image := range append(images, own) {
-				if _, err := fmt.Fprintln(s.Out, image); err != nil {
-					return err
-				}
-			}
-			return nil
+			_, err = fmt.Fprintln(s.Out, strings.Join(list, "\n"))
+			return err
 		},
 	}
 	r.declare(cmd)
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
 	return cmd
+}
+
+// declareArch declares for which architectures images are wanted.
+func declareArch(cmd *cobra.Command, archs *[]string) {
+	cmd.Flags().StringSliceVar(archs, "arch", []string{runtime.GOARCH},
+		"architectures of the nodes, as amd64,arm64 (default: that of this ccmadm)")
+	cmd.Flags().Lookup("arch").DefValue = "[]" // the reference is the same wherever it is written
+}
+
+func newImagesVerify(s workflow.Streams) *cobra.Command {
+	var r renderer
+	var archs []string
+	var output string
+	cmd := &cobra.Command{
+		Use:   "verify --provider NAME",
+		Short: "Ask registries whether they have the images of a provider and of ccmadm",
+		Long: `Vendors publish images days or weeks after a release of Kubernetes, and some not for every architecture. The command asks the
+registry for each image and architecture, and downloads manifests only. It uses the credentials that "docker login" wrote.
+
+A registry that denies access, limits requests or does not respond is reported as "cannot be asked", never as "missing".` + exitStatuses(
+			ending{finding.ExitError, "a registry cannot be asked, and nothing is known to be missing"},
+			ending{finding.ExitFound, "an image is missing, or has no variant for an architecture"}),
+		Example: "  ccmadm images verify --provider aws --kubernetes-version 1.37 --arch amd64,arm64",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkOutput(output); err != nil {
+				return err
+			}
+			list, err := r.images()
+			if err != nil {
+				return err
+			}
+			found := images.Verify(cmd.Context(), images.Registries{UserAgent: "ccmadm/" + version}, list, archs)
+			if output == "json" {
+				err = printJSON(s.Out, found)
+			} else {
+				w := table.New(s.Out, "IMAGE", "ARCHITECTURE", "STATE", "REASON")
+				for _, f := range found {
+					w.Row(f.Image, f.Architecture, string(f.State), f.Reason)
+				}
+				err = w.Flush()
+			}
+			return errors.Join(err, judgeImages(found))
+		},
+	}
+	r.declare(cmd)
+	declareArch(cmd, &archs)
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	return cmd
+}
+
+func judgeImages(found []images.Status) error {
+	missing, unknown := 0, 0
+	for _, f := range found {
+		switch f.State {
+		case images.StateMissing, images.StateArchitecture:
+			missing++
+		case images.StateUnknown:
+			unknown++
+		case images.StateThere:
+		}
+	}
+	switch {
+	case missing > 0:
+		return &finding.Error{Code: finding.ExitFound, Err: fmt.Errorf("%d of %d images are missing", missing, len(found))}
+	case unknown > 0:
+		return finding.Errorf("%d of %d images cannot be asked for", unknown, len(found)).
+			WithHint("log in with `docker login`, or run the command again later")
+	}
+	return nil
+}
+
+func newImagesSave(s workflow.Streams) *cobra.Command {
+	var r renderer
+	var archs, more []string
+	var file, from string
+	cmd := &cobra.Command{
+		Use:   "save --provider NAME -o FILE",
+		Short: "Write the images of a provider and of ccmadm into one archive",
+		Long: `Writes an OCI image layout in a tar, for "ccmadm images load". The images come from their registries, with the credentials that
+"docker login" wrote, or from a folder: that of a release of ccmadm, or of OCI image layouts. Every blob is compared with its digest.
+The same images give the same bytes. If an image is missing, no file is written.`,
+		Example: "  ccmadm images save --provider onprem --arch amd64,arm64 -o images.tar\n" +
+			"  ccmadm images save --provider onprem --from dist -o images.tar",
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if file == "" {
+				return finding.Usagef("--output is missing: it names the archive that is written")
+			}
+			list, err := r.images()
+			if err != nil {
+				return err
+			}
+			list = append(list, more...)
+			if err := saveImages(cmd.Context(), file, from, list, archs); err != nil {
+				return observed(err)
+			}
+			_, err = fmt.Fprintf(s.Out, "%s: %d images for %s\n", file, len(list), strings.Join(archs, ", "))
+			return err
+		},
+	}
+	r.declare(cmd)
+	declareArch(cmd, &archs)
+	cmd.Flags().StringVarP(&file, "output", "o", "", "the archive that is written")
+	cmd.Flags().StringVar(&from, "from", "", "folder that has the images, instead of registries")
+	cmd.Flags().StringArrayVar(&more, "add", nil, "reference of a further image, such as one of the CNI plugin; may be repeated")
+	return cmd
+}
+
+func saveImages(ctx context.Context, file, from string, list, archs []string) error {
+	var source images.Source = images.Registries{UserAgent: "ccmadm/" + version}
+	if from != "" {
+		folder, err := images.OpenFolder(from)
+		if err != nil {
+			return finding.Usagef("read --from: %w", err)
+		}
+		defer func() { _ = folder.Close() }() // it was read
+		source = folder
+	}
+	out, err := renameio.NewPendingFile(file, renameio.WithPermissions(0o644))
+	if err != nil {
+		return finding.Usagef("write archive: %w", err)
+	}
+	defer func() { _ = out.Cleanup() }() // after CloseAtomicallyReplace there is nothing left
+	if err := images.Save(ctx, out, source, list, archs); err != nil {
+		return finding.Errorf("%w", err).WithHint("`ccmadm images verify` shows which images exist; %s was not written", file)
+	}
+	return out.CloseAtomicallyReplace()
+}
+
+// imageLoader is one run of images load.
+type imageLoader struct {
+	streams workflow.Streams
+	remote  fleet.Remote
+	via     string
+	root    string
+	sum     string
+	address string
+	config  string
+	whose   kubelet.Whose
+}
+
+func newImagesLoad(s workflow.Streams) *cobra.Command {
+	l := imageLoader{streams: s}
+	cmd := &cobra.Command{
+		Use:   "load FILE",
+		Short: "Import an archive of images into containerd, here or on every node",
+		Long: `Compares every blob of the archive with its digest, then imports the archive into containerd's namespace k8s.io of this machine.
+With --via ssh or --via pods it does so on every node of the cluster. "-" reads the archive from standard input.
+
+Over SSH, ccmadm has to be installed on the nodes. Pods need ccmadm's own image on the nodes, and must reach this machine by TCP.
+An image that the archive does not have for a node's architecture is refused before anything is imported. The command is
+idempotent: images that containerd has are reported as unchanged. A node that fails does not stop the others.` + exitStatuses(
+			ending{finding.ExitError, "an import failed; the message names the nodes that are done"},
+			ending{finding.ExitUsage, "the archive is damaged or is no OCI image layout; nothing was imported"},
+			ending{finding.ExitRefused, "the archive lacks an architecture; nothing was imported"}),
+		Example: "  ccmadm images load images.tar\n  ccmadm images load images.tar --via ssh --parallel 4",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return finding.Usagef("%s: want one archive, got %d arguments", cmd.CommandPath(), len(args)).WithHint("%s --help", cmd.CommandPath())
+			}
+			return observed(l.load(cmd.Context(), args[0]))
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&l.via, "via", "", "import on every node: ssh or pods (default: on this machine)")
+	flags.StringVar(&l.remote.Image, "node-image", ownImage+version, "image of the pods of --via pods, whose entrypoint is ccmadm")
+	flags.StringVar(&l.remote.SSHUser, "ssh-user", "", "user of --via ssh, who has to be root there (default: that of the OpenSSH client)")
+	flags.IntVar(&l.remote.Parallel, "parallel", 1, "how many nodes import at a time")
+	declareSkip(flags, &l.remote)
+	flags.StringVar(&l.address, "address", "", "address of this machine that pods connect to (default: that of the default route)")
+	flags.StringVar(&l.config, "kubeconfig", "", "kubeconfig to use instead of this machine's own")
+	flags.StringVar(&l.root, "root", "/", "where the machine's root is mounted: in a pod, /host say")
+	flags.StringVar(&l.sum, "sha256", "", "digest that the archive has to have, in hexadecimal digits")
+	declareWhose(flags, &l.whose)
+	return cmd
+}
+
+func (l *imageLoader) load(ctx context.Context, source string) error {
+	m := machine.Host(l.root)
+	if l.whose.Node != "" || len(l.whose.CAs) > 0 {
+		if err := l.whose.Check(kubelet.WhoseMachine(m)); err != nil {
+			return finding.Refusedf("import images on this machine: %w", err)
+		}
+	}
+	path, remove, err := l.local(ctx, source)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	archive, err := images.Open(ctx, path)
+	if err != nil {
+		return err
+	}
+	if l.via != "" {
+		return l.everywhere(ctx, m, path, archive)
+	}
+	outliveReader()
+	return l.here(ctx, m, archive)
+}
+
+func (l *imageLoader) here(ctx context.Context, m *machine.Machine, archive *images.Archive) error {
+	imported, err := archive.Load(ctx, m, runtime.GOARCH)
+	if err != nil {
+		return err
+	}
+	for _, name := range archive.Names() {
+		done := "unchanged"
+		if slices.Contains(imported, name) {
+			done = "imported"
+		}
+		fmt.Fprintf(l.streams.Out, "%s %s\n", name, done)
+	}
+	return nil
+}
+
+// local is the archive as a file. What comes from elsewhere is compared with its digest and copied, and the copy removed.
+func (l *imageLoader) local(ctx context.Context, source string) (path string, remove func(), err error) {
+	path, remove = source, func() {}
+	web := strings.HasPrefix(source, "http://") || strings.HasPrefix(source, "https://")
+	switch {
+	case web && l.sum == "":
+		return "", nil, finding.Usagef("load %s: --sha256 is missing, by which what is received is compared", source)
+	case source == "-", web:
+		if path, err = l.receive(ctx, source); err != nil {
+			return "", nil, fmt.Errorf("receive the archive: %w", err)
+		}
+		remove = func() { _ = os.Remove(path) }
+	}
+	if l.sum == "" {
+		return path, remove, nil
+	}
+	sum, err := images.FileDigest(path)
+	if err == nil && sum != l.sum {
+		err = finding.Usagef("read archive: its SHA-256 is %s, want %s", sum, l.sum).WithHint("nothing was imported")
+	}
+	if err != nil {
+		remove()
+		return "", nil, err
+	}
+	return path, remove, nil
+}
+
+func (l *imageLoader) receive(ctx context.Context, source string) (path string, err error) {
+	in := l.streams.In
+	if source != "-" {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, source, nil)
+		if err != nil {
+			return "", err
+		}
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return "", err
+		}
+		defer func() { _ = answer.Body.Close() }() // it was read
+		if answer.StatusCode != http.StatusOK {
+			return "", fmt.Errorf("the server responds %s", answer.Status)
+		}
+		in = answer.Body
+	}
+	file, err := os.CreateTemp("", "ccmadm-images-*.tar")
+	if err != nil {
+		return "", err
+	}
+	_, err = io.Copy(file, in)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(file.Name()))
+	}
+	return file.Name(), nil
 }

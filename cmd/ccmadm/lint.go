@@ -37,14 +37,15 @@ func newLint(s workflow.Streams) *cobra.Command {
 		Use:   "lint -f FILE|DIRECTORY|-",
 		Short: "Check manifests and kubeadm configurations, and fix them",
 		Long: `Checks manifests of a cloud-controller-manager, and configurations of kubeadm and of Cluster API, for mistakes that
-block the bootstrap of a cluster, and documents of kubeadm and ccmadm for unknown fields. No cluster is needed. All files are
+block the bootstrap of a cluster, documents of kubeadm and ccmadm for unknown fields, and kubeadm's patches for targets that the version has. No cluster is needed. All files are
 checked together: a permission may be granted in another file than the pod that needs it. Check a Helm chart as the output of
 ` + "`helm template`" + `.
 
 Each finding has the ID of a rule, which --explain ID and docs/reference/lint.md explain. An error blocks a bootstrap; a
-warning breaks something later, or elsewhere. --fix fixes findings with one right answer: in the file, where comments, order
-and anchors stay; with -f -, on standard output. The previous content is kept beside the file as FILE.bak, unless it is in a
-Git work tree. --diff shows what --fix would do, and changes nothing.
+warning breaks something later, or elsewhere. A note is about what a later version of Kubernetes ends, and does not change the
+exit status. --fix fixes findings with one right answer: in the file, where comments, order and anchors stay; with -f -, on
+standard output. The previous content is kept beside the file as FILE.bak, unless it is in a Git work tree. --diff shows what
+--fix would do, and changes nothing.
 
 A file that cannot be read does not hide the findings of the others.` + exitStatuses(
 			ending{finding.ExitDone, "no errors; with --strict, no warnings either"},
@@ -188,7 +189,7 @@ func lintRules() []finding.Kind { return slices.Concat(kubeadm.Rules(), lint.Rul
 
 // verdict is the exit status, and a word about files in which there was nothing to check.
 func (l *lintCommand) verdict(s workflow.Streams, c *lintCheck, left []finding.Finding, unread error) error {
-	configuration := slices.ContainsFunc(c.inputs, func(i *lintInput) bool { return i.configuration })
+	configuration := slices.ContainsFunc(c.inputs, func(i *lintInput) bool { return i.configuration || i.patch })
 	if c.objects == 0 && !configuration && unread == nil {
 		return &finding.Error{
 			Code: finding.ExitError,
@@ -198,17 +199,21 @@ func (l *lintCommand) verdict(s workflow.Streams, c *lintCheck, left []finding.F
 	if c.workloads == 0 && !configuration && unread == nil {
 		fmt.Fprintln(s.Err, "[lint] no cloud-controller-manager in these manifests")
 	}
-	errorCount, fixable := 0, 0
+	errorCount, warnings, fixable := 0, 0, 0
 	for _, f := range left {
-		if f.Severity == finding.SeverityError {
+		switch f.Severity {
+		case finding.SeverityError:
 			errorCount++
+		case finding.SeverityWarning:
+			warnings++
+		case finding.SeverityNote:
 		}
 		if f.Fixable() {
 			fixable++
 		}
 	}
-	summary := fmt.Errorf("%d errors, %d warnings", errorCount, len(left)-errorCount)
-	failed := errorCount > 0 || l.strict && len(left) > 0
+	summary := fmt.Errorf("%d errors, %d warnings", errorCount, warnings)
+	failed := errorCount > 0 || l.strict && warnings > 0
 	err := &finding.Error{Code: finding.ExitFound, Err: summary}
 	switch {
 	case unread != nil:

@@ -23,6 +23,7 @@ type lintInput struct {
 	before, after []byte
 	configuration bool
 	manifests     bool
+	patch         bool // of kubeadm's
 }
 
 // readLintInputs reads what can be read; the errors are about the rest.
@@ -60,6 +61,9 @@ func readLintInputs(paths []string, stdin io.Reader) (inputs []*lintInput, errs 
 func (i *lintInput) parse() error {
 	if len(bytes.TrimSpace(i.before)) == 0 {
 		return fmt.Errorf("%s: the file is empty", i.path)
+	}
+	if i.patch = kubeadm.IsPatch(i.path, i.before); i.patch {
+		return nil
 	}
 	var other bool
 	i.configuration, other = kubeadm.Holds(i.before)
@@ -152,6 +156,10 @@ func (c *lintCheck) check() ([]finding.Finding, error) {
 	c.skipped = set.Passed
 	c.objects, c.workloads = set.Objects()
 	for _, i := range c.inputs {
+		if i.patch {
+			findings = append(findings, kubeadm.LintPatch(i.path, i.after, fmt.Sprintf("1.%d", c.minor))...)
+			continue
+		}
 		if f, configErr := i.config(); configErr != nil {
 			err = errors.Join(err, configErr)
 		} else if f != nil {
@@ -164,7 +172,7 @@ func (c *lintCheck) check() ([]finding.Finding, error) {
 }
 
 func (c *lintCheck) set() (*lint.Set, error) {
-	set := &lint.Set{}
+	set := &lint.Set{Minor: c.minor}
 	for _, i := range c.inputs {
 		if !i.manifests {
 			continue

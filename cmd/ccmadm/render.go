@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"sigs.k8s.io/yaml"
 
 	"github.com/ccmadm/ccmadm/api/config"
@@ -37,6 +38,9 @@ type renderer struct {
 	names      []string
 
 	credentials []string
+
+	monitoring       bool
+	monitoringLabels map[string]string
 }
 
 func (r *renderer) declare(cmd *cobra.Command) {
@@ -110,10 +114,11 @@ func newRender(s workflow.Streams) *cobra.Command {
 		Short: "Print the manifests for a provider, without a cluster",
 		Long: `Prints the RBAC objects, the Secret if you pass files, and the workload, ready for kubectl apply --server-side. In mode
 StaticPod the last document is the static pod, for ` + machine.CCMManifest + `.
-With -o kustomize, it writes one file per object and a kustomization.yaml to --output-dir.`,
+With -o kustomize, it writes one file per object and a kustomization.yaml to --output-dir.
+With --monitoring, it prints ServiceMonitor, PodMonitors, PrometheusRule and dashboards as well; without --provider, only these.`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			objects, pod, err := r.render(s)
+			objects, pod, err := r.renderAll(s)
 			if err != nil {
 				return err
 			}
@@ -138,9 +143,34 @@ With -o kustomize, it writes one file per object and a kustomization.yaml to --o
 	flags.BoolVar(&r.nodeAgent, "node-agent", false, "run the provider's agent on each node, too")
 	flags.StringVar(&r.podSubnet, "pod-network-cidr", "", "the cluster's pod CIDR")
 	flags.StringVar(&r.endpoint, "control-plane-endpoint", "", "URL by which pods reach the API server (default: the service, which takes kube-proxy)")
+	flags.BoolVar(&r.monitoring, "monitoring", false, "print what prometheus-operator and Grafana read, too")
+	flags.StringToStringVar(&r.monitoringLabels, "monitoring-labels", nil, "labels by which your Prometheus selects ServiceMonitors and rules, as release=NAME")
 	flags.StringVarP(&output, "output", "o", "yaml", "yaml or kustomize")
 	flags.StringVar(&dir, "output-dir", "", "directory for -o kustomize; it is made, and must be empty")
 	return cmd
+}
+
+// renderAll returns what was asked for: the provider's objects, monitoring's, or both.
+func (r *renderer) renderAll(s workflow.Streams) (objects []*manifests.Object, pod []byte, err error) {
+	if len(r.monitoringLabels) > 0 && !r.monitoring {
+		return nil, nil, finding.Usagef("--monitoring-labels needs --monitoring")
+	}
+	for key, value := range r.monitoringLabels {
+		problems := append(content.IsLabelKey(key), content.IsLabelValue(value)...)
+		if len(problems) > 0 {
+			return nil, nil, finding.Usagef("read --monitoring-labels: %s=%s: %s", key, value, strings.Join(problems, "; "))
+		}
+	}
+	if !r.monitoring || r.settings.Provider != "" || r.settings.Profile != "" {
+		if objects, pod, err = r.render(s); err != nil {
+			return nil, nil, err
+		}
+	}
+	if !r.monitoring {
+		return objects, pod, nil
+	}
+	watched, err := manifests.Monitoring(r.monitoringLabels)
+	return append(objects, watched...), pod, err
 }
 
 // render returns the objects and, in mode StaticPod, the manifest.

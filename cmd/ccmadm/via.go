@@ -1,14 +1,20 @@
 package main
 
 import (
+	"context"
 	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/images"
+	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/adoption"
 	"github.com/ccmadm/ccmadm/phases/fleet"
+	"github.com/ccmadm/ccmadm/phases/kubelet"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 // declareVia declares how steps on other machines are done.
@@ -51,4 +57,61 @@ func checkParallel(r *fleet.Remote) error {
 		return finding.Usagef("read --parallel: %d is less than 1", r.Parallel)
 	}
 	return nil
+}
+
+// everywhere has every node import an archive of images.
+func (l *imageLoader) everywhere(ctx context.Context, m *machine.Machine, path string, archive *images.Archive) error {
+	l.remote.Via = fleet.Via(l.via)
+	if l.remote.Via != fleet.ViaSSH && l.remote.Via != fleet.ViaPods {
+		return finding.Usagef("read --via: %q is none of %s, %s", l.via, fleet.ViaSSH, fleet.ViaPods)
+	}
+	if err := checkParallel(&l.remote); err != nil {
+		return err
+	}
+	env := kubelet.NewNode(m, kubelet.NodeOptions{}, l.streams, version)
+	env.Phase, env.Kubeconfig = "images", l.config
+	client, err := workflow.Connect(env, machine.AdminConf)
+	if err != nil {
+		return err
+	}
+	list, err := workflow.AskNodes(ctx, client)
+	if err != nil {
+		return asked(err)
+	}
+	plan, err := imagePlan(list.Items, workflow.NodeOfKubelet(m), l.remote, archive)
+	if err != nil {
+		return err
+	}
+	sum, err := images.FileDigest(path)
+	if err != nil {
+		return err
+	}
+	if l.address == "" && l.remote.Via == fleet.ViaPods {
+		own, err := m.DefaultAddress()
+		if err != nil {
+			return finding.Errorf("find the address that pods connect to: %w", err).WithHint("--address names it")
+		}
+		l.address = own.String()
+	}
+	return fleet.ImageDelivery{
+		Env: env, Client: client, Remote: l.remote, File: path, Digest: sum, Address: l.address,
+		Here: func(ctx context.Context) error { return l.here(ctx, m, archive) },
+	}.Deliver(ctx, plan)
+}
+
+// imagePlan refuses an archive that lacks an image for a node before any node has it.
+func imagePlan(list []corev1.Node, here string, remote fleet.Remote, archive *images.Archive) ([]*fleet.Node, error) {
+	var plan []*fleet.Node
+	for i := range list {
+		n := fleet.NewNode(&list[i], here, remote.Skip)
+		arch := finding.Clean(list[i].Status.NodeInfo.Architecture)
+		if lacks := archive.Lacks(arch); len(lacks) > 0 && arch != "" {
+			n.Problems = append(n.Problems, "it is linux/"+arch+", and the archive lacks "+strings.Join(lacks, ", ")+" for it")
+		}
+		plan = append(plan, n)
+	}
+	if err := remote.Check(plan); err != nil {
+		return nil, err
+	}
+	return plan, fleet.RefuseProblems(plan, "them without the images")
 }

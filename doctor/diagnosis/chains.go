@@ -46,7 +46,7 @@ func Diagnose(s *Snapshot, more ...Extra) *Diagnosis {
 	d.Causes = chain(unique(found))
 	slices.SortStableFunc(
 		d.Causes,
-		func(a, b Cause) int { return strings.Compare(string(a.Severity), string(b.Severity)) },
+		func(a, b Cause) int { return a.Severity.Compare(b.Severity) },
 	)
 	return d
 }

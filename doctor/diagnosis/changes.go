@@ -48,7 +48,7 @@ func (d *Diagnosis) Changes(before *Diagnosis) []string {
 			lines = append(lines, "seen again: "+line)
 		}
 	}
-	if len(d.Causes) == 0 && len(before.Causes) > 0 {
+	if !d.Wrong() && before.Wrong() {
 		lines = append(lines, "nothing is wrong"+d.asFarAsSeen())
 	}
 	return lines

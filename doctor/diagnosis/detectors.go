@@ -48,6 +48,9 @@ func detectors() []detector {
 		{"load balancers", []string{partServices, partNodes}, balancers, nil, nil, false},
 		{"what ccmadm has written down", []string{partRecord}, misread, nil, nil, false},
 		{"serving certificates", []string{partRequests}, servingCertificates, nil, nil, false},
+		{"container runtimes of later versions", []string{partNodes}, ofSnapshot(oldRuntimes), nil, nil, false},
+		{"kube-proxy of later versions", []string{partProxy, partVersion}, ofSnapshot(endingProxyMode), nil, nil, false},
+		{"externalIPs of later versions", []string{partServices, partVersion}, ofSnapshot(endingExternalIPs), nil, nil, false},
 	}
 }
 
@@ -89,6 +92,7 @@ func hostDetectors() []detector {
 		{"kubelet process", []string{HostKubeletPart, HostFlagsPart}, onHost(staleFlags), nil, nil, true},
 		{"certificates", []string{HostCertsPart}, onHost(certificates), slices.Concat(identity, leaderless, server), onlyOf(finding.CertificateEnded), true},
 		{"container runtime", []string{HostRuntimePart}, onHost(runtimeOf), slices.Concat(runs, node), onlyOf(finding.RuntimeSilent), true},
+		{"runtime of later versions", []string{HostRuntimePart}, ofSnapshot(oldRuntimeHere), nil, nil, false},
 		{"kubelet unit", []string{HostKubeletPart}, onHost(kubeletUnit), slices.Concat(node, server), onlyOf(finding.KubeletNotRun), true},
 		{"the kubelet's Node", []string{HostNodePart}, onHost(withoutNode), slices.Concat(node, []finding.ID{finding.ServiceUnanswered}), onlyOf(finding.KubeletWithoutNode), true},
 		{"static pods", []string{HostManifestsPart}, onHost(staticPods), slices.Concat(leaderless, server), ofManagerOrServer, true},
@@ -97,6 +101,11 @@ func hostDetectors() []detector {
 		{"resolver", []string{HostResolverPart}, onHost(resolver), []finding.ID{finding.CloudNotFound}, nil, true},
 		{"way to the API server", nil, onHost(unreachedServer), node, nil, true},
 	}
+}
+
+// ofSnapshot is a detector that goes by what was read, and by nothing that follows from it.
+func ofSnapshot(find func(*Snapshot) []finding.Finding) func(*view) []finding.Finding {
+	return func(v *view) []finding.Finding { return find(v.Snapshot) }
 }
 
 // onlyOf says which findings of a detector explain anything.

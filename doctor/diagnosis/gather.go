@@ -14,7 +14,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
@@ -59,7 +61,19 @@ func (l *looking) cluster(ctx context.Context, c kubernetes.Interface) {
 		})
 	}
 	config(partKubeadm, "kubeadm-config", "ClusterConfiguration", func(text string) { s.Kubeadm = redactKubeadm(text) })
+	config(partProxy, "kube-proxy", "config.conf", func(text string) { s.ProxyMode = proxyMode(text) })
 	config(partRecord, v1alpha1.RecordName, v1alpha1.RecordKey, s.readRecord)
+}
+
+// proxyMode is the mode of a KubeProxyConfiguration. What cannot be read has none.
+func proxyMode(text string) string {
+	var c struct {
+		Mode string `json:"mode"`
+	}
+	if err := yaml.Unmarshal([]byte(text), &c); err != nil {
+		return ""
+	}
+	return finding.Clean(c.Mode)
 }
 
 // readRecord takes what detectors ask of the record. Besides that it is said, one that cannot be read is as none.
@@ -106,10 +120,14 @@ func (l *looking) besides(ctx context.Context, c kubernetes.Interface) {
 	}
 	events(partEvents, v1alpha1.Namespace, "type=Warning")
 	events(partDeletions, metav1.NamespaceDefault, "reason=DeletingNode")
+	var external []string
 	list(ctx, l, partServices, c.CoreV1().Services("").List, "", mostNodes, func(svc *corev1.Service) bool {
+		if len(svc.Spec.ExternalIPs) > 0 {
+			external = append(external, "Service/"+svc.Namespace+"/"+svc.Name)
+		}
 		trimService(svc)
 		return svc.Spec.Type == corev1.ServiceTypeLoadBalancer || slices.Contains(svc.Finalizers, v1alpha1.LoadBalancerFinalizer)
-	}, func(all []corev1.Service) { s.Services = all })
+	}, func(all []corev1.Service) { s.Services, s.ExternalIPs = all, external })
 }
 
 // admission reads what can refuse a write: webhooks, and unanswered certificate requests.

@@ -87,7 +87,7 @@ func (d *Diagnosis) counts() *html.Node {
 	if warnings > 0 {
 		counts.AppendChild(element("span", "warning", text(plural(warnings, "warning"))))
 	}
-	if len(d.Causes) == 0 {
+	if !d.Wrong() {
 		class := "ok"
 		if len(d.NotSeen) > 0 {
 			class = "waits"

@@ -203,3 +203,54 @@ func servingCertificates(v *view) []finding.Finding {
 	}
 	return list
 }
+
+// minorOf is 37 of v1.37.2; 0 where the version is not known.
+func minorOf(text string) int {
+	v, err := version.ParseGeneric(text)
+	if err != nil {
+		return 0
+	}
+	return int(v.Minor())
+}
+
+// oldRuntimes finds Nodes whose container runtime a later kubelet does not start with.
+func oldRuntimes(s *Snapshot) []finding.Finding {
+	var list []finding.Finding
+	for i := range s.Nodes {
+		info := &s.Nodes[i].Status.NodeInfo
+		if nodes.RuntimeIsOld(info.ContainerRuntimeVersion) {
+			list = append(list, finding.RuntimeEnds.Ahead(minorOf(info.KubeletVersion), "Node/"+s.Nodes[i].Name,
+				info.ContainerRuntimeVersion+" does not report its cgroup driver"))
+		}
+	}
+	return list
+}
+
+// oldRuntimeHere is oldRuntimes for the machine itself, which needs no cluster.
+func oldRuntimeHere(s *Snapshot) []finding.Finding {
+	if s.Host == nil || s.Host.Runtime == nil || !nodes.RuntimeIsOld("containerd://"+s.Host.Runtime.Version) {
+		return nil
+	}
+	f := finding.RuntimeEnds.Ahead(minorOf(s.Host.Version), s.Host.node(),
+		"containerd://"+s.Host.Runtime.Version+" does not report its cgroup driver")
+	f.Next = "containerd --version"
+	return []finding.Finding{f}
+}
+
+// endingProxyMode is about ipvs alone: iptables is what kubeadm chooses, and works on.
+func endingProxyMode(s *Snapshot) []finding.Finding {
+	if s.ProxyMode != "ipvs" {
+		return nil
+	}
+	return []finding.Finding{
+		finding.ProxyModeEnds.Ahead(minorOf(s.Version), "ConfigMap/kube-system/kube-proxy", "kube-proxy is in mode ipvs"),
+	}
+}
+
+func endingExternalIPs(s *Snapshot) []finding.Finding {
+	var list []finding.Finding
+	for _, service := range s.ExternalIPs {
+		list = append(list, finding.ExternalIPs.Ahead(minorOf(s.Version), service, "spec.externalIPs is set"))
+	}
+	return list
+}

@@ -129,7 +129,7 @@ func TestDiagnose_Pairs(t *testing.T) {
 					t.Errorf("%s is not named: %s", id, words(d))
 				}
 			}
-			if !slices.IsSortedFunc(d.Causes, func(a, b Cause) int { return strings.Compare(string(a.Severity), string(b.Severity)) }) {
+			if !slices.IsSortedFunc(d.Causes, func(a, b Cause) int { return a.Severity.Compare(b.Severity) }) {
 				t.Errorf("a warning stands above an error: %s", words(d))
 			}
 		})

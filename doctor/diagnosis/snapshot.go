@@ -86,6 +86,10 @@ type Snapshot struct {
 	Events []corev1.Event `json:"events,omitempty"`
 	// Services are of type LoadBalancer, or hold its finalizer.
 	Services []corev1.Service `json:"services,omitempty"`
+	// ExternalIPs are Services that have some, as Service/NAMESPACE/NAME.
+	ExternalIPs []string `json:"externalIPs,omitempty"`
+	// ProxyMode is what kube-proxy's configuration says, as ipvs; empty: it does not say, or there is none.
+	ProxyMode string `json:"proxyMode,omitempty"`
 	// Pools are the AddressPools of the provider onprem.
 	Pools []Pool `json:"pools,omitempty"`
 	// NoPools says that the API server does not know AddressPools.
@@ -185,6 +189,7 @@ const (
 	partMutating    = "mutating webhook configurations"
 	partRequests    = "certificate signing requests"
 	partKubeadm     = "kubeadm's configuration"
+	partProxy       = "kube-proxy's configuration"
 	partRecord      = "the cluster's record"
 	partVersion     = "the API server's version"
 	partReviews     = "subject access reviews"

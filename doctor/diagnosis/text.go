@@ -96,16 +96,24 @@ func (d *Diagnosis) Of(names []string) *Diagnosis {
 	return &of
 }
 
-// Count is how many errors and warnings there are, consequences left out.
+// Count is how many errors and warnings there are, consequences left out. Notes are not counted.
 func (d *Diagnosis) Count() (errors, warnings int) {
 	for _, c := range d.Causes {
-		if c.Severity == finding.SeverityError {
+		switch c.Severity {
+		case finding.SeverityError:
 			errors++
-		} else {
+		case finding.SeverityWarning:
 			warnings++
+		case finding.SeverityNote:
 		}
 	}
 	return errors, warnings
+}
+
+// Wrong reports whether something is wrong now: a note is about a version of Kubernetes to come.
+func (d *Diagnosis) Wrong() bool {
+	errors, warnings := d.Count()
+	return errors+warnings > 0
 }
 
 // Findings are all, consequences after their causes, one for each object.
@@ -175,12 +183,12 @@ func (d *Diagnosis) WriteText(out io.Writer, colour bool) error {
 	if len(d.NotLooked) > 0 {
 		fmt.Fprintf(&b, "not looked for: %s\n", strings.Join(slices.Sorted(maps.Keys(d.NotLooked)), ", "))
 	}
-	for _, c := range d.Causes {
+	if !d.Wrong() {
+		b.WriteString("nothing is wrong" + d.asFarAsSeen() + "\n")
+	}
+	for _, c := range d.Causes { // notes last
 		b.WriteString("\n")
 		d.writeCause(&b, p, c)
-	}
-	if len(d.Causes) == 0 {
-		b.WriteString("nothing is wrong" + d.asFarAsSeen() + "\n")
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
@@ -194,9 +202,13 @@ func (d *Diagnosis) asFarAsSeen() string {
 }
 
 func (d *Diagnosis) writeCause(b *strings.Builder, p paint, c Cause) {
-	shade := color.FgRed
-	if c.Severity != finding.SeverityError {
-		shade = color.FgYellow
+	shade := color.FgYellow
+	switch c.Severity {
+	case finding.SeverityError:
+		shade = color.FgRed
+	case finding.SeverityNote:
+		shade = color.FgCyan
+	case finding.SeverityWarning:
 	}
 	fmt.Fprintf(b, "%s %s: %s\n", p(shade, string(c.Severity)+" "+string(c.ID)), c.Title, about(c))
 	fmt.Fprintf(b, "    %s\n", c.Message)

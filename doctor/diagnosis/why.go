@@ -50,12 +50,15 @@ func (d *Diagnosis) WriteWhy(out io.Writer, name string) (wrong bool, err error)
 func (d *Diagnosis) causeOf(name string) *Cause {
 	has := func(c Cause) bool { return slices.Contains(c.Objects, "Node/"+name) }
 	for i, c := range d.Causes {
+		if c.Severity == finding.SeverityNote {
+			continue
+		}
 		if has(c) || slices.ContainsFunc(c.Consequences, has) {
 			return &d.Causes[i]
 		}
 	}
 	waits := len(d.Nodes) == 1 && d.Nodes[0].State < nodes.Addressed
-	if waits && len(d.Causes) > 0 {
+	if waits && d.Wrong() {
 		return &d.Causes[0]
 	}
 	return nil
@@ -65,7 +68,7 @@ func (d *Diagnosis) causeOf(name string) *Cause {
 func (d *Diagnosis) rest(cause *Cause) string {
 	var parts []string
 	for _, c := range d.Causes {
-		if cause == nil || c.ID != cause.ID || c.Object != cause.Object {
+		if c.Severity != finding.SeverityNote && (cause == nil || c.ID != cause.ID || c.Object != cause.Object) {
 			parts = append(parts, string(c.ID)+" "+c.Title+": "+about(c))
 		}
 	}

@@ -43,7 +43,7 @@ func newHost(t *testing.T, skew time.Duration) (*machine.Machine, *machinetest.C
 		"NRestarts=0\nNeedDaemonReload=no\nMainPID=700\n"
 	runner.Answers["systemctl show -p MainPID"] = "700\n"
 	runner.Answers["kubelet --version"] = "Kubernetes v1.36.3\n"
-	runner.Answers["containerd --version"] = "containerd github.com/containerd/containerd v1.7.24 88bf19b\n"
+	runner.Answers["containerd --version"] = "containerd github.com/containerd/containerd/v2 v2.1.5 88bf19b\n"
 	machinetest.Put(t, m, "/proc/sys/kernel/hostname", "CP1\n")
 	process(t, m, hostKubelet, "system.slice/kubelet.service", "/usr/bin/kubelet", "--cloud-provider=external", "--node-ip="+machinetest.Address)
 	machinetest.Put(t, m, machine.KubeadmFlags, "KUBELET_KUBEADM_ARGS=\"--cloud-provider=external --node-ip="+machinetest.Address+"\"\n")
@@ -187,8 +187,12 @@ func TestLook(t *testing.T) {
 			t.Cleanup(func() { _ = silent.Close() })
 		}}, want: "K9 it has not answered in 3 s"},
 		{name: "two cgroup drivers", do: []func(*testing.T, *machine.Machine, *machinetest.Commands){
-			file("/etc/containerd/config.toml", "version = 2\n"),
-		}, want: "K11 the kubelet's cgroupDriver is systemd, containerd's cgroupfs"},
+			file("/etc/containerd/config.toml", "version = 2\n"), containerd1,
+		}, want: "K11,U16 the kubelet's cgroupDriver is systemd, containerd's cgroupfs"},
+		{
+			name: "a runtime that a kubelet of 1.38 does not start with", do: []func(*testing.T, *machine.Machine, *machinetest.Commands){containerd1},
+			want: "U16 containerd://1.7.24 does not report its cgroup driver",
+		},
 		{name: "two cgroup drivers, and a runtime that tells its own", do: []func(*testing.T, *machine.Machine, *machinetest.Commands){
 			file("/etc/containerd/config.toml", "version = 3\n"), func(_ *testing.T, _ *machine.Machine, c *machinetest.Commands) {
 				c.Answers["containerd --version"] = "containerd github.com/containerd/containerd/v2 v2.1.4 x\n"
@@ -225,6 +229,10 @@ func TestLook(t *testing.T) {
 			}
 		})
 	}
+}
+
+func containerd1(_ *testing.T, _ *machine.Machine, c *machinetest.Commands) {
+	c.Answers["containerd --version"] = "containerd github.com/containerd/containerd v1.7.24 88bf19b\n"
 }
 
 // hostWords are a diagnosis' IDs, with consequences, and all that it says.

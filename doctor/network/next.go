@@ -62,11 +62,16 @@ func (s *Snapshot) remedy(w *Why) (do, command string) {
 		if rule.Note == "label "+v1alpha1.DrainLabel {
 			return "remove the label", "kubectl label node " + node + " " + v1alpha1.DrainLabel + "-"
 		}
+		if strings.HasPrefix(rule.Note, v1alpha1.LeavingCondition) {
+			return "end the maintenance: set state: active for the machine in the inventory, or clear the condition that you have set",
+				"kubectl get node " + node + " -o yaml"
+		}
 	}
 	return "check the Node", "kubectl describe node " + node
 }
 
 // intended is true if the Node was excluded on purpose: faults of other Nodes come first.
 func intended(r Rule) bool {
-	return r.Name == "label" || r.Name == "draining" && r.Note == "label "+v1alpha1.DrainLabel
+	return r.Name == "label" || r.Name == "draining" &&
+		(r.Note == "label "+v1alpha1.DrainLabel || strings.HasPrefix(r.Note, v1alpha1.LeavingCondition))
 }

@@ -230,3 +230,11 @@ func KubeletGates(ctx context.Context, c kubernetes.Interface, node string) map[
 	}
 	return page.Config.FeatureGates
 }
+
+// RuntimeIsOld reports whether a container runtime, as containerd://1.7.27 of a Node's status, does not report its cgroup
+// driver: containerd before 2.0. Other runtimes, and versions that cannot be read, are not judged.
+func RuntimeIsOld(runtime string) bool {
+	text, is := strings.CutPrefix(runtime, "containerd://")
+	v, err := version.ParseGeneric(text)
+	return is && err == nil && v.Major() < 2
+}

@@ -80,3 +80,16 @@ func apiVersions(s *Set) []problem {
 	}
 	return problems
 }
+
+// externalIPs finds Services with addresses that a later kube-proxy does not serve.
+func externalIPs(s *Set) []problem {
+	var problems []problem
+	for _, o := range s.objects {
+		spec, _ := o.content["spec"].(map[string]any)
+		if list, _ := spec["externalIPs"].([]any); o.kind != "Service" || o.apiVersion != "v1" || len(list) == 0 {
+			continue
+		}
+		problems = append(problems, problem{object: o, at: o.at("spec", "externalIPs"), message: "spec.externalIPs is set", minor: s.Minor})
+	}
+	return problems
+}

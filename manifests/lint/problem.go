@@ -12,6 +12,8 @@ type problem struct {
 	at      *yaml.Node // nil: the object
 	message string
 	fix     func() error
+	// minor is that of the cluster which the object is for, where that decides how severe it is; 0: it does not.
+	minor int
 }
 
 func (p problem) finding(kind finding.Kind) finding.Finding {
@@ -20,8 +22,10 @@ func (p problem) finding(kind finding.Kind) finding.Finding {
 		at = p.object.node
 	}
 	d := p.object.doc
-	return finding.Finding{
-		Kind: kind, File: d.File, Line: d.LineOf(at), Column: at.Column,
-		Object: p.object.String(), Message: p.message, Fix: p.fix,
+	f := finding.Finding{Kind: kind, Object: p.object.String(), Message: p.message}
+	if kind.Since != "" {
+		f = kind.ID.Ahead(p.minor, f.Object, f.Message)
 	}
+	f.File, f.Line, f.Column, f.Fix = d.File, d.LineOf(at), at.Column, p.fix
+	return f
 }

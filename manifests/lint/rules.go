@@ -49,6 +49,7 @@ func detectors() []detector {
 		{id: "D13", set: permissions("D13")},
 		{id: "D14", set: everything},
 		{id: "D15", set: unbound},
+		{id: finding.ExternalIPs, set: externalIPs},
 	}
 }
 

@@ -16,6 +16,8 @@ import (
 type Set struct {
 	// Files are what Parse returned.
 	Files []*File
+	// Minor is the minor version of the cluster that they are for, as 37; 0: it is not known.
+	Minor int
 	// Passed names the objects that no rule looks at. Check fills it.
 	Passed []string
 
@@ -32,7 +34,7 @@ func (s *Set) read() error {
 	if s.profiles == nil {
 		s.profiles = templates.Known()
 	}
-	*s = Set{Files: s.Files, profiles: s.profiles}
+	*s = Set{Files: s.Files, Minor: s.Minor, profiles: s.profiles}
 	var errs []error
 	for _, f := range s.Files {
 		for _, d := range f.docs {
@@ -67,7 +69,7 @@ func (s *Set) add(o *object) error {
 		return addTyped(o, func(b *rbacv1.ClusterRoleBinding) {
 			s.bindings = append(s.bindings, &binding{o, b.RoleRef, b.Subjects})
 		})
-	case "ServiceAccount", "Secret", "ConfigMap":
+	case "ServiceAccount", "Secret", "ConfigMap", "Service":
 	default:
 		s.pass(o)
 	}

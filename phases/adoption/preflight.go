@@ -31,6 +31,7 @@ Writes nothing.`,
 				{ID: finding.CheckWritable, Run: workflow.CheckWritable},
 				{ID: finding.CheckCloudConfig, Run: manager.CheckCloudConfig},
 				{ID: finding.CheckManifests, Run: manager.CheckManifests},
+				{ID: finding.CheckImages, Run: manager.CheckImages},
 			})
 			if err != nil {
 				return err

@@ -2,6 +2,9 @@ package bootstrap
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -35,6 +38,7 @@ func InitPreflight() workflow.Phase {
 					{ID: finding.CheckCloudConfig, Run: manager.CheckCloudConfig},
 					{ID: finding.CheckStaticPod, Run: manager.CheckManifestUntouched},
 					{ID: finding.CheckManifests, Run: manager.CheckManifests},
+					{ID: finding.CheckImages, Run: manager.CheckImages},
 					{ID: finding.CheckVIP, Run: checkVIP},
 				}))
 		},
@@ -64,6 +68,7 @@ func commonChecks() []workflow.Check {
 		{ID: finding.CheckKubeletInUse, Run: record.CheckKubeletInUse},
 		{ID: finding.CheckKubeletFlags, Run: kubelet.CheckKubeletFlags},
 		{ID: finding.CheckKubeadmConfig, Run: checkKubeadmConfig},
+		{ID: finding.PatchFile, Run: checkPatches},
 		{ID: finding.CheckNodeTaints, Run: checkTaints},
 		{ID: finding.CheckNodeIP, Run: checkNodeIP},
 		{ID: finding.CheckWritable, Run: workflow.CheckWritable},
@@ -115,6 +120,27 @@ func checkKubeadmConfig(ctx context.Context, r *workflow.Run) error {
 		return err
 	}
 	return kubeadm.Validate(ctx, r.Machine, r.KubeadmFile)
+}
+
+// checkPatches refuses patches that the installed kubeadm would pass over, or end with in the middle of its work.
+func checkPatches(ctx context.Context, r *workflow.Run) error {
+	dir := r.KubeadmFile.PatchesOf(r.Role)
+	v, err := r.KubeadmVersion(ctx)
+	if err != nil || dir == "" {
+		return nil //nolint:nilerr // another check says so
+	}
+	if filepath.IsAbs(dir) { // else it depends on where the command is run
+		dir = r.Machine.Path(dir)
+	}
+	found, err := kubeadm.LintPatches(dir, fmt.Sprintf("%d.%d", v.Major(), v.Minor()))
+	if err != nil {
+		return err
+	}
+	var wrong []error
+	for _, f := range found {
+		wrong = append(wrong, fmt.Errorf("%s: %s", finding.Clean(f.File), finding.Clean(f.Message)))
+	}
+	return errors.Join(wrong...)
 }
 
 // checkTaints refuses the taint of external mode among those that the kubelet is told to register with. It adds that

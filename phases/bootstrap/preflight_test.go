@@ -75,3 +75,30 @@ func TestCheckKubeadmConfig_AsksTheInstalledKubeadm(t *testing.T) {
 	runner.Answers["kubeadm config validate"] = "error: strict decoding error: unknown field \"nodeRegistraton\"\nTo see the stack trace of this error execute with --v=5 or higher\n"
 	phasestest.WantError(t, checkKubeadmConfig(t.Context(), r), `kubeadm config validate: strict decoding error: unknown field "nodeRegistraton"`, finding.ExitPreflight)
 }
+
+// A patch that the installed kubeadm would pass over is said before anything is done.
+func TestCheckPatches(t *testing.T) {
+	const patch = "spec: {template: {metadata: {labels: {team: a}}}}\n"
+	for _, tt := range []struct{ version, dir, file, wantErr string }{
+		{version: "v1.37.2", dir: "/etc/patches", file: "kubeproxydaemonset.yaml"},
+		{version: "v1.36.3", dir: "/etc/patches", file: "kubeproxydaemonset.yaml", wantErr: "which is known since 1.37"},
+		{version: "v1.36.3", dir: "/etc/patches", file: "kube-apiserver.yaml"},
+		{version: "v1.37.2", dir: "/etc/none", file: "kube-apiserver.yaml", wantErr: "no such file"},
+		{version: "v1.37.2", file: "nothing.yaml"},
+	} {
+		t.Run(tt.version+" "+tt.file, func(t *testing.T) {
+			m, runner := machinetest.New(t)
+			runner.Answers["kubeadm version"] = tt.version + "\n"
+			machinetest.Put(t, m, "/etc/patches/"+tt.file, patch)
+			config := phasestest.InitConfig
+			if tt.dir != "" {
+				config = strings.Replace(config, "nodeRegistration:", "patches: {directory: "+tt.dir+"}\nnodeRegistration:", 1)
+			}
+			r, _ := phasestest.Run{Config: config}.Must(t, m)
+			err := checkPatches(t.Context(), r)
+			if (err == nil) != (tt.wantErr == "") || err != nil && !strings.Contains(err.Error(), tt.wantErr) {
+				t.Errorf("got %v, want %q", err, tt.wantErr)
+			}
+		})
+	}
+}

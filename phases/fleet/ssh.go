@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -43,12 +44,15 @@ const sshAnswer = time.Minute
 func (b SSH) Patience() time.Duration { return b.Takes }
 
 // Run does a step by the OpenSSH client.
-func (b SSH) Run(ctx context.Context, n *Node, t Task) error {
+func (b SSH) Run(ctx context.Context, n *Node, t Task) error { return b.Feed(ctx, n, t, nil) }
+
+// Feed is Run with a standard input.
+func (b SSH) Feed(ctx context.Context, n *Node, t Task, in io.Reader) error {
 	ctx, cancel := context.WithTimeout(ctx, b.Takes)
 	defer cancel()
 	line := b.line(n, t.command()...)
 	out := &nodeLines{env: b.Env, node: n.Name}
-	err := b.Env.Machine.Runner.Run(ctx, machine.Command{Name: "ssh", Args: line, Out: out, Err: out, Changes: true})
+	err := b.Env.Machine.Runner.Run(ctx, machine.Command{Name: "ssh", Args: line, In: in, Out: out, Err: out, Changes: true})
 	out.end()
 	if err == nil {
 		return nil

@@ -17,12 +17,13 @@ import (
 )
 
 // StepPrefix begins the names of pods that do steps of adopt and leave, UpgradePrefix of those that upgrade a machine,
-// and ShowPrefix of those that ask a machine for what it has. What follows is not known beforehand: no kubelet can be
-// first.
+// ShowPrefix of those that ask a machine for what it has, and ImagesPrefix of those that import images. What follows is
+// not known beforehand: no kubelet can be first.
 const (
 	StepPrefix    = "ccmadm-node-"
 	UpgradePrefix = "ccmadm-upgrade-"
 	ShowPrefix    = "ccmadm-show-"
+	ImagesPrefix  = "ccmadm-images-"
 )
 
 // PodForNode is a name that every node's name gives, however long.

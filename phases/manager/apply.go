@@ -45,6 +45,7 @@ to mode Manual.`,
 				{ID: finding.CheckWritable, Run: workflow.CheckWritable},
 				{ID: finding.CheckCloudConfig, Run: CheckCloudConfig},
 				{ID: finding.CheckStaticPod, Run: CheckManifestUntouched},
+				{ID: finding.CheckImages, Run: CheckImages},
 				{ID: finding.CheckManifests, Run: tryOut},
 			})
 		},

@@ -1,12 +1,16 @@
 package upgrade
 
 import (
+	"cmp"
+	"errors"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/kubeadm"
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 // Check refuses a way that is misspelled, and what cannot be upgraded from here: half an upgrade, of which nobody would
@@ -31,7 +35,7 @@ func (u *Upgrade) Check() error {
 				"Nothing was changed")
 		}
 	}
-	where, err := u.patches()
+	where, err := u.patches("node")
 	if err != nil {
 		return err
 	}
@@ -76,13 +80,38 @@ func restOfOthers(rest []string, withoutPatches bool) []string {
 // configuration; empty: none.
 type patches struct{ argument, configured string }
 
-func (u *Upgrade) patches() (patches, error) {
+func (u *Upgrade) patches(command string) (patches, error) {
 	file, err := u.file()
 	if err != nil {
 		return patches{}, err
 	}
-	argument, configured, err := kubeadm.UpgradePatches(u.Rest, file)
+	argument, configured, err := kubeadm.UpgradePatches(command, u.Rest, file)
 	return patches{argument, configured}, err
+}
+
+// lintPatches judges the patches that kubeadm takes on this machine in an upgrade to a minor version.
+func (u *Upgrade) lintPatches(m *machine.Machine, minor string) ([]finding.Finding, error) {
+	command := "node"
+	if u.first() {
+		command = "apply"
+	}
+	p, err := u.patches(command)
+	if err != nil {
+		return nil, err
+	}
+	dir := cmp.Or(p.argument, p.configured) // as for kubeadm, an argument is in place of the configuration's
+	if dir == "" {
+		return nil, nil
+	}
+	if filepath.IsAbs(dir) { // else it depends on where the command is run
+		dir = m.Path(dir)
+	}
+	list, err := kubeadm.LintPatches(dir, minor)
+	if errors.Is(err, fs.ErrNotExist) {
+		f := finding.PatchFile.New("", err.Error())
+		return []finding.Finding{f}, nil
+	}
+	return list, err
 }
 
 // flags have a machine say whether it has them.

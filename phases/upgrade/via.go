@@ -155,7 +155,7 @@ func (u *Upgrade) otherMachines(ctx context.Context, env *workflow.Env, client k
 		return nil, err
 	}
 	fleet.ControlPlanesFirst(plan)
-	asked, err := u.patches()
+	asked, err := u.patches("node")
 	if err != nil {
 		return nil, err
 	}

@@ -244,3 +244,37 @@ func TestUpgrade_HalfWay(t *testing.T) {
 		t.Errorf("%+v", told)
 	}
 }
+
+// An argument is in place of the configuration's directory, as for kubeadm, and apply has another one than node.
+func TestUpgrade_LintPatches(t *testing.T) {
+	m, _ := machinetest.New(t)
+	machinetest.Put(t, m, "/p/kubeproxydaemonset.yaml", "spec: {}\n")
+	machinetest.Put(t, m, "/q/kube-scheduler.yaml", "spec: {}\n")
+	for _, tt := range []struct {
+		rest, apply, node, version, minor, want string
+	}{
+		{rest: "--patches=/p", minor: "1.37"},
+		{rest: "--patches=/p", minor: "1.36", want: "A21"},
+		{rest: "--patches=/q", apply: "/p", version: "v1.36.3", minor: "1.36"},
+		{apply: "/p", node: "/q", version: "v1.36.3", minor: "1.36", want: "A21"},
+		{apply: "/p", node: "/q", minor: "1.36"},
+		{node: "/none", minor: "1.36", want: "A21"},
+		{minor: "1.36"},
+	} {
+		u := &Upgrade{
+			Version: tt.version, ConfigText: upgradeConfiguration + "apply: {patches: {directory: '" + tt.apply + "'}}\nnode: {patches: {directory: '" +
+				tt.node + "'}}\n",
+		}
+		if tt.rest != "" {
+			u.Rest = []string{tt.rest}
+		}
+		found, err := u.lintPatches(m, tt.minor)
+		got := ""
+		for _, f := range found {
+			got += string(f.ID)
+		}
+		if err != nil || got != tt.want {
+			t.Errorf("%+v: got %s, %v", tt, got, err)
+		}
+	}
+}

@@ -22,6 +22,7 @@ import (
 	"maps"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -82,6 +83,7 @@ type Balancer struct {
 	refused   refusals
 	liveness  objects.Liveness
 	silence   silenceWatch
+	counts    atomic.Pointer[counts] // of the last pass; nil before the first
 }
 
 // New makes a Balancer. It sends no request.
@@ -161,6 +163,7 @@ func (b *Balancer) pass(ctx context.Context) (time.Time, error) {
 	b.mu.Lock()
 	b.statuses = statuses
 	b.mu.Unlock()
+	b.counts.Store(countsOf(e, statuses))
 	if err == nil {
 		err = b.count(ctx, s, p, e.Reports.Agents)
 	}

@@ -39,6 +39,7 @@ type bed struct {
 	client   kubernetes.Interface
 	config   *rest.Config
 	patience time.Duration
+	workers  int // of the lifecycle controller
 
 	seen     *observer
 	machines int
@@ -85,7 +86,7 @@ func (b *bed) controllers() ([]func(context.Context, *controllers.ControllerMana
 		if err != nil {
 			return nil, err
 		}
-		lifecycle, err := nodelifecycle.NewCloudNodeLifecycleController(nodes, b.client, b.seen, monitorPeriod, 1)
+		lifecycle, err := nodelifecycle.NewCloudNodeLifecycleController(nodes, b.client, b.seen, monitorPeriod, b.workers)
 		if err != nil {
 			return nil, err
 		}

@@ -36,6 +36,7 @@ func TestCluster_Broken(t *testing.T) {
 		only      func(*scripted) // leaves the roles that the group is about
 	}{
 		{"metadata", brokenMetadata(), func(s *scripted) { s.loadBalancer, s.routing = false, false }},
+		{"at once", brokenAtOnce(), func(s *scripted) { s.loadBalancer, s.routing = false, false }},
 		{"lifecycle", brokenLifecycle(), func(s *scripted) { s.loadBalancer, s.routing = false, false }},
 		{"faults", brokenFaults(), func(s *scripted) { s.loadBalancer, s.routing = false, false }},
 		{"balancers", brokenBalancers(), func(s *scripted) { s.instances, s.routing = false, false }},
@@ -259,6 +260,34 @@ func brokenLifecycle() []broken {
 		}},
 		{"stopped-machine-is-tainted", always(false)},
 		{"running-machine-is-not-tainted", always(true)},
+	}
+}
+
+// brokenAtOnce are providers that no controller with one worker finds: they answer well as long as they are asked about
+// one machine at a time.
+func brokenAtOnce() []broken {
+	const rule = "machines-are-asked-about-at-once"
+	return []broken{
+		{rule, func(s *scripted) { // keeps in one place what it was asked, and answers for whoever was last
+			var last atomic.Pointer[corev1.Node]
+			s.shutdown = func(ctx context.Context, node *corev1.Node) (bool, error) {
+				last.Store(node)
+				time.Sleep(20 * time.Millisecond)
+				return s.InstanceShutdown(ctx, last.Load())
+			}
+		}},
+		{rule, func(s *scripted) { // waits for an answer that comes to another
+			var busy atomic.Int32
+			s.exists = func(ctx context.Context, node *corev1.Node) (bool, error) {
+				defer busy.Add(-1)
+				if busy.Add(1) > 1 {
+					<-ctx.Done()
+					return false, ctx.Err()
+				}
+				time.Sleep(10 * time.Millisecond)
+				return s.InstanceExists(ctx, node)
+			}
+		}},
 	}
 }
 

@@ -41,6 +41,8 @@ type Options struct {
 	Config *rest.Config
 	// Only says which rules to check. Default: all of them.
 	Only func(Rule) bool
+	// Workers is how many Nodes the lifecycle controller looks at together: --concurrent-node-lifecycle-syncs. Default: 1.
+	Workers int
 	// Patience is how long a rule waits for what should happen. Default: 20 s, for what takes milliseconds.
 	Patience time.Duration
 }
@@ -53,7 +55,7 @@ type Result struct {
 
 // Rules returns all rules, in the order in which they are checked.
 func Rules() []Rule {
-	return slices.Concat(initializeRules(), lifecycleRules(), faultRules(), loadBalancerRules(), routeRules())
+	return slices.Concat(initializeRules(), lifecycleRules(), atOnceRules(), faultRules(), loadBalancerRules(), routeRules())
 }
 
 // Run checks every rule in a subtest of its name.
@@ -117,7 +119,10 @@ func (r Rule) checkWith(ctx context.Context, o Options) error {
 	if len(nodes.Items) > 0 {
 		return fmt.Errorf("the API server has Nodes (%s): want one for tests", nodes.Items[0].Name)
 	}
-	b := &bed{cloud: cloud, client: client, config: config, patience: cmp.Or(o.Patience, 20*time.Second)}
+	b := &bed{
+		cloud: cloud, client: client, config: config,
+		patience: cmp.Or(o.Patience, 20*time.Second), workers: max(1, o.Workers, r.workers),
+	}
 	err = b.start(ctx)
 	if err == nil {
 		err = r.check(ctx, b)

@@ -17,34 +17,34 @@ func faultRules() []Rule {
 	instances := (*bed).hasInstances
 	rules := []Rule{
 		{
-			"initialized-once-the-cloud-is-back",
-			"During a fault InstanceMetadata must return an error: it is retried, while an empty answer is taken as it is.",
-			needs(initializedOnceTheCloudIsBack, instances),
+			Name:  "initialized-once-the-cloud-is-back",
+			Why:   "During a fault InstanceMetadata must return an error: it is retried, while an empty answer is taken as it is.",
+			check: needs(initializedOnceTheCloudIsBack, instances),
 		},
 		{
-			"fault-is-not-instance-not-found",
-			"Some controllers take InstanceNotFound for a no, and delete the Node; a fault is no answer at all.",
-			needs(faultIsNotInstanceNotFound, (*bed).hasV2),
+			Name:  "fault-is-not-instance-not-found",
+			Why:   "Some controllers take InstanceNotFound for a no, and delete the Node; a fault is no answer at all.",
+			check: needs(faultIsNotInstanceNotFound, (*bed).hasV2),
 		},
 		{
-			"fault-is-not-shutdown",
-			"InstanceShutdown said yes while it could not know: the taint lets volumes be attached twice, on every silent " +
+			Name: "fault-is-not-shutdown",
+			Why: "InstanceShutdown said yes while it could not know: the taint lets volumes be attached twice, on every silent " +
 				"Node of an outage.",
-			needs(faultIsNotShutdown, instances),
+			check: needs(faultIsNotShutdown, instances),
 		},
 		{
-			"ends-with-its-context",
-			"The lifecycle controller asks about one Node after the other: a call that ignores its context stops it for all " +
+			Name: "ends-with-its-context",
+			Why: "The lifecycle controller asks about one Node after the other: a call that ignores its context stops it for all " +
 				"of them.",
-			needs(endsWithItsContext, (*bed).hasV2),
+			check: needs(endsWithItsContext, (*bed).hasV2),
 		},
 	}
 	for _, f := range faults() {
 		rules = append(rules, Rule{
-			"no-deletion-when-" + string(f),
-			"InstanceExists said no while it could not know. Every Node that is NotReady at that time is deleted " +
+			Name: "no-deletion-when-" + string(f),
+			Why: "InstanceExists said no while it could not know. Every Node that is NotReady at that time is deleted " +
 				"(oracle/oci-cloud-controller-manager#434).",
-			needs(noDeletionWhen(f), instances),
+			check: needs(noDeletionWhen(f), instances),
 		})
 	}
 	return rules

@@ -17,71 +17,71 @@ func initializeRules() []Rule {
 	instances := (*bed).hasInstances
 	return []Rule{
 		{
-			"has-cluster-id",
-			"At HasClusterID false upstream's program ends at once, unless it is told --allow-untagged-cloud.",
-			hasClusterID,
+			Name:  "has-cluster-id",
+			Why:   "At HasClusterID false upstream's program ends at once, unless it is told --allow-untagged-cloud.",
+			check: hasClusterID,
 		},
 		{
-			"has-a-name",
-			"ProviderName is how a program finds the provider that --cloud-provider names; events and logs have it, too.",
-			hasName,
+			Name:  "has-a-name",
+			Why:   "ProviderName is how a program finds the provider that --cloud-provider names; events and logs have it, too.",
+			check: hasName,
 		},
 		{
-			"node-is-initialized",
-			"The Node keeps the taint uninitialized, and no pod runs on the machine.",
-			needs(nodeIsInitialized, instances),
+			Name:  "node-is-initialized",
+			Why:   "The Node keeps the taint uninitialized, and no pod runs on the machine.",
+			check: needs(nodeIsInitialized, instances),
 		},
 		{
-			"unknown-machine-stays-tainted",
-			"Pods run on a machine that the cloud does not know: no addresses, no zone, and deletion at its first hiccup.",
-			needs(unknownMachineStaysTainted, instances, (*bed).canRemove),
+			Name:  "unknown-machine-stays-tainted",
+			Why:   "Pods run on a machine that the cloud does not know: no addresses, no zone, and deletion at its first hiccup.",
+			check: needs(unknownMachineStaysTainted, instances, (*bed).canRemove),
 		},
 		{
-			"late-machine-is-initialized",
-			"Clouds list new machines late. A provider that answers (nil, nil) then is not asked again until the Node " +
+			Name: "late-machine-is-initialized",
+			Why: "Clouds list new machines late. A provider that answers (nil, nil) then is not asked again until the Node " +
 				"changes; an error is retried.",
-			needs(lateMachineIsInitialized, instances),
+			check: needs(lateMachineIsInitialized, instances),
 		},
 		{
-			"provided-node-ip",
-			"The address of --node-ip must be among those returned, or the node controller keeps the taint.",
-			needs(providedNodeIP(1), instances),
+			Name:  "provided-node-ip",
+			Why:   "The address of --node-ip must be among those returned, or the node controller keeps the taint.",
+			check: needs(providedNodeIP(1), instances),
 		},
 		{
-			"provided-node-ip-list",
-			"--node-ip of a dual-stack machine names two addresses; both must be returned, or the node controller keeps the " +
+			Name: "provided-node-ip-list",
+			Why: "--node-ip of a dual-stack machine names two addresses; both must be returned, or the node controller keeps the " +
 				"taint.",
-			needs(providedNodeIP(2), instances),
+			check: needs(providedNodeIP(2), instances),
 		},
 		{
-			"metadata-is-idempotent",
-			"Asked twice about a Node, the provider must say the same: the node controller retries until its write goes " +
+			Name: "metadata-is-idempotent",
+			Why: "Asked twice about a Node, the provider must say the same: the node controller retries until its write goes " +
 				"through.",
-			needs(metadataIsIdempotent, (*bed).hasV2),
+			check: needs(metadataIsIdempotent, (*bed).hasV2),
 		},
 		{
-			"metadata-is-not-nil",
-			"(nil, nil) for an initialized Node makes the node controller panic, and the cloud-controller-manager restarts " +
+			Name: "metadata-is-not-nil",
+			Why: "(nil, nil) for an initialized Node makes the node controller panic, and the cloud-controller-manager restarts " +
 				"until the provider is corrected.",
-			needs(metadataIsNotNil, (*bed).hasV2),
+			check: needs(metadataIsNotNil, (*bed).hasV2),
 		},
 		{
-			"provider-id-is-unique",
-			"Two Nodes of one provider ID are one machine for load balancers and autoscalers, and for the check whether it " +
+			Name: "provider-id-is-unique",
+			Why: "Two Nodes of one provider ID are one machine for load balancers and autoscalers, and for the check whether it " +
 				"exists.",
-			needs(providerIDIsUnique, instances),
+			check: needs(providerIDIsUnique, instances),
 		},
 		{
-			"provider-id-stays",
-			"The API server refuses to change a provider ID: a provider that comes up with another one cannot find its " +
+			Name: "provider-id-stays",
+			Why: "The API server refuses to change a provider ID: a provider that comes up with another one cannot find its " +
 				"machine any more.",
-			needs(providerIDStays, (*bed).hasV2),
+			check: needs(providerIDStays, (*bed).hasV2),
 		},
 		{
-			"objects-are-not-written-to",
-			"The lifecycle and service controllers hand over objects of the informers' caches: what is written there is seen " +
+			Name: "objects-are-not-written-to",
+			Why: "The lifecycle and service controllers hand over objects of the informers' caches: what is written there is seen " +
 				"by everybody.",
-			needs(objectsAreNotWrittenTo, (*bed).hasV2),
+			check: needs(objectsAreNotWrittenTo, (*bed).hasV2),
 		},
 	}
 }

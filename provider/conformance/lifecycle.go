@@ -15,43 +15,43 @@ func lifecycleRules() []Rule {
 	instances := (*bed).hasInstances
 	return []Rule{
 		{
-			"removed-machine-loses-its-node",
-			"InstanceExists must say (false, nil) when the machine is gone, or its Node, and pods with volumes, stay for ever.",
-			needs(removedMachineLosesItsNode, instances, (*bed).canRemove),
+			Name:  "removed-machine-loses-its-node",
+			Why:   "InstanceExists must say (false, nil) when the machine is gone, or its Node, and pods with volumes, stay for ever.",
+			check: needs(removedMachineLosesItsNode, instances, (*bed).canRemove),
 		},
 		{
-			"silent-machine-keeps-its-node",
-			"A Node that is NotReady, or has only just joined, is deleted at the first no; its kubelet does not register " +
+			Name: "silent-machine-keeps-its-node",
+			Why: "A Node that is NotReady, or has only just joined, is deleted at the first no; its kubelet does not register " +
 				"again until it is restarted.",
-			needs(silentMachineKeepsItsNode, instances),
+			check: needs(silentMachineKeepsItsNode, instances),
 		},
 		{
-			"uninitialized-machine-keeps-its-node",
-			"A Node that waits for its initialization is NotReady, and its machine may not be listed yet: at a no it is " +
+			Name: "uninitialized-machine-keeps-its-node",
+			Why: "A Node that waits for its initialization is NotReady, and its machine may not be listed yet: at a no it is " +
 				"deleted before it ever ran a pod.",
-			needs(uninitializedMachineKeepsItsNode, instances, (*bed).canRemove),
+			check: needs(uninitializedMachineKeepsItsNode, instances, (*bed).canRemove),
 		},
 		{
-			"foreign-machine-keeps-its-node",
-			"A Node of another provider, or from before there was one, is not in this cloud; that says nothing about its " +
+			Name: "foreign-machine-keeps-its-node",
+			Why: "A Node of another provider, or from before there was one, is not in this cloud; that says nothing about its " +
 				"machine.",
-			needs(foreignMachineKeepsItsNode, instances),
+			check: needs(foreignMachineKeepsItsNode, instances),
 		},
 		{
-			"renamed-machine-keeps-its-node",
-			"A machine is found by the provider ID of its Node first. By name, a new label in the cloud's console deletes a " +
+			Name: "renamed-machine-keeps-its-node",
+			Why: "A machine is found by the provider ID of its Node first. By name, a new label in the cloud's console deletes a " +
 				"Node.",
-			needs(renamedMachineKeepsItsNode, instances, (*bed).canRename),
+			check: needs(renamedMachineKeepsItsNode, instances, (*bed).canRename),
 		},
 		{
-			"stopped-machine-is-tainted",
-			"Without the taint shutdown, volumes of a machine that is switched off are not detached until an administrator forces it.",
-			needs(stoppedMachineIsTainted, instances, (*bed).canStop),
+			Name:  "stopped-machine-is-tainted",
+			Why:   "Without the taint shutdown, volumes of a machine that is switched off are not detached until an administrator forces it.",
+			check: needs(stoppedMachineIsTainted, instances, (*bed).canStop),
 		},
 		{
-			"running-machine-is-not-tainted",
-			"The taint shutdown on a machine that runs lets volumes be attached twice.",
-			needs(runningMachineIsNotTainted, instances),
+			Name:  "running-machine-is-not-tainted",
+			Why:   "The taint shutdown on a machine that runs lets volumes be attached twice.",
+			check: needs(runningMachineIsNotTainted, instances),
 		},
 	}
 }

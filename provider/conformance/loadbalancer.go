@@ -16,59 +16,59 @@ func loadBalancerRules() []Rule {
 	balancers := (*bed).hasLoadBalancers
 	return []Rule{
 		{
-			"load-balancer-is-ensured",
-			"EXTERNAL-IP stays <pending>.",
-			needs(loadBalancerIsEnsured, balancers),
+			Name:  "load-balancer-is-ensured",
+			Why:   "EXTERNAL-IP stays <pending>.",
+			check: needs(loadBalancerIsEnsured, balancers),
 		},
 		{
-			"load-balancer-ensure-is-idempotent",
-			"EnsureLoadBalancer is called at every start of the controller and for every change of the Service: an address " +
+			Name: "load-balancer-ensure-is-idempotent",
+			Why: "EnsureLoadBalancer is called at every start of the controller and for every change of the Service: an address " +
 				"that moves is an outage.",
-			needs(loadBalancerEnsureIsIdempotent, balancers),
+			check: needs(loadBalancerEnsureIsIdempotent, balancers),
 		},
 		{
-			"load-balancer-outlives-its-status",
-			"Load balancers are looked for in the cloud, not in the status of the Service: it may have been cleared " +
+			Name: "load-balancer-outlives-its-status",
+			Why: "Load balancers are looked for in the cloud, not in the status of the Service: it may have been cleared " +
 				"(kubernetes/kubernetes#136316), and what is not found is not deleted.",
-			needs(loadBalancerOutlivesItsStatus, balancers),
+			check: needs(loadBalancerOutlivesItsStatus, balancers),
 		},
 		{
-			"load-balancer-follows-nodes",
-			"UpdateLoadBalancer failed for new Nodes, or was refused: traffic goes to machines that are gone.",
-			needs(loadBalancerFollowsNodes, balancers),
+			Name:  "load-balancer-follows-nodes",
+			Why:   "UpdateLoadBalancer failed for new Nodes, or was refused: traffic goes to machines that are gone.",
+			check: needs(loadBalancerFollowsNodes, balancers),
 		},
 		{
-			"load-balancer-update-bears-stale-services",
-			"UpdateLoadBalancer is given the Service as it was when it was ensured, without the status that came of it " +
+			Name: "load-balancer-update-bears-stale-services",
+			Why: "UpdateLoadBalancer is given the Service as it was when it was ensured, without the status that came of it " +
 				"(linode/linode-cloud-controller-manager#410).",
-			needs(loadBalancerUpdateBearsStaleServices, balancers),
+			check: needs(loadBalancerUpdateBearsStaleServices, balancers),
 		},
 		{
-			"load-balancer-is-deleted-with-its-service",
-			"The load balancer stays, and costs, or the finalizer stays, and the namespace hangs in Terminating.",
-			needs(loadBalancerIsDeletedWithItsService, balancers),
+			Name:  "load-balancer-is-deleted-with-its-service",
+			Why:   "The load balancer stays, and costs, or the finalizer stays, and the namespace hangs in Terminating.",
+			check: needs(loadBalancerIsDeletedWithItsService, balancers),
 		},
 		{
-			"load-balancer-is-deleted-with-its-type",
-			"A Service that becomes ClusterIP must lose load balancer, finalizer and status.",
-			needs(loadBalancerIsDeletedWithItsType, balancers),
+			Name:  "load-balancer-is-deleted-with-its-type",
+			Why:   "A Service that becomes ClusterIP must lose load balancer, finalizer and status.",
+			check: needs(loadBalancerIsDeletedWithItsType, balancers),
 		},
 		{
-			"load-balancer-deletion-is-idempotent",
-			"Deletion is repeated after every error: a load balancer that is gone is a success, or the finalizer stays for " +
+			Name: "load-balancer-deletion-is-idempotent",
+			Why: "Deletion is repeated after every error: a load balancer that is gone is a success, or the finalizer stays for " +
 				"ever.",
-			needs(loadBalancerDeletionIsIdempotent, balancers),
+			check: needs(loadBalancerDeletionIsIdempotent, balancers),
 		},
 		{
-			"load-balancer-is-not-lost-in-a-fault",
-			"GetLoadBalancer said that there is none while it could not know: the finalizer goes, and the load balancer is an " +
+			Name: "load-balancer-is-not-lost-in-a-fault",
+			Why: "GetLoadBalancer said that there is none while it could not know: the finalizer goes, and the load balancer is an " +
 				"orphan.",
-			needs(loadBalancerIsNotLostInAFault, balancers),
+			check: needs(loadBalancerIsNotLostInAFault, balancers),
 		},
 		{
-			"services-are-not-written-to",
-			"Service and Nodes are read-only for the provider: they are in the caches of the informers.",
-			needs(servicesAreNotWrittenTo, balancers),
+			Name:  "services-are-not-written-to",
+			Why:   "Service and Nodes are read-only for the provider: they are in the caches of the informers.",
+			check: needs(servicesAreNotWrittenTo, balancers),
 		},
 	}
 }

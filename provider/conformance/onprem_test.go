@@ -19,10 +19,14 @@ import (
 
 // Without an inventory, every machine is served as it presents itself.
 func TestCluster_OnPrem(t *testing.T) {
-	conformance.Run(t, conformance.Options{Config: plane.Config, New: func() (conformance.Cloud, error) {
-		cloud, err := provider.New(nil)
-		return conformance.Cloud{Provider: cloud}, err
-	}})
+	for _, workers := range []int{1, 4} {
+		t.Run(fmt.Sprintf("workers %d", workers), func(t *testing.T) {
+			conformance.Run(t, conformance.Options{Config: plane.Config, Workers: workers, New: func() (conformance.Cloud, error) {
+				cloud, err := provider.New(nil)
+				return conformance.Cloud{Provider: cloud}, err
+			}})
+		})
+	}
 }
 
 // With one, the cloud is a file, in which machines are listed, switched off, renamed and decommissioned, and which may

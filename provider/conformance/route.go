@@ -17,35 +17,35 @@ func routeRules() []Rule {
 	routes := (*bed).hasRoutes
 	return []Rule{
 		{
-			"route-is-created",
-			"The Node keeps the condition NetworkUnavailable, and with it a taint: no pod runs on the machine.",
-			needs(routeIsCreated, routes),
+			Name:  "route-is-created",
+			Why:   "The Node keeps the condition NetworkUnavailable, and with it a taint: no pod runs on the machine.",
+			check: needs(routeIsCreated, routes),
 		},
 		{
-			"route-is-listed-as-created",
-			"ListRoutes must return node and CIDR as CreateRoute was given them: else a route is made again every 10 s, and " +
+			Name: "route-is-listed-as-created",
+			Why: "ListRoutes must return node and CIDR as CreateRoute was given them: else a route is made again every 10 s, and " +
 				"the other one deleted.",
-			needs(routeIsListedAsCreated, routes),
+			check: needs(routeIsListedAsCreated, routes),
 		},
 		{
-			"route-is-deleted-with-its-node",
-			"Traffic for a CIDR that has a new owner goes to a machine that is gone.",
-			needs(routeIsDeletedWithItsNode, routes),
+			Name:  "route-is-deleted-with-its-node",
+			Why:   "Traffic for a CIDR that has a new owner goes to a machine that is gone.",
+			check: needs(routeIsDeletedWithItsNode, routes),
 		},
 		{
-			"route-follows-addresses",
-			"With EnableNodeAddresses a route to an old address is deleted, then created; without, it is never repaired.",
-			needs(routeFollowsAddresses, routes),
+			Name:  "route-follows-addresses",
+			Why:   "With EnableNodeAddresses a route to an old address is deleted, then created; without, it is never repaired.",
+			check: needs(routeFollowsAddresses, routes),
 		},
 		{
-			"routes-of-other-clusters-are-not-listed",
-			"Routes that ListRoutes returns and no Node of this cluster needs are deleted, other clusters' routes included.",
-			needs(routesOfOtherClustersAreNotListed, routes),
+			Name:  "routes-of-other-clusters-are-not-listed",
+			Why:   "Routes that ListRoutes returns and no Node of this cluster needs are deleted, other clusters' routes included.",
+			check: needs(routesOfOtherClustersAreNotListed, routes),
 		},
 		{
-			"routes-are-not-lost-in-a-fault",
-			"ListRoutes returned an empty list while it could not know: every route is created once more.",
-			needs(routesAreNotLostInAFault, routes),
+			Name:  "routes-are-not-lost-in-a-fault",
+			Why:   "ListRoutes returned an empty list while it could not know: every route is created once more.",
+			check: needs(routesAreNotLostInAFault, routes),
 		},
 	}
 }

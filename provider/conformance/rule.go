@@ -12,6 +12,8 @@ type Rule struct {
 	Why string
 
 	check func(context.Context, *bed) error
+	// workers is the least number of Nodes that the lifecycle controller looks at together.
+	workers int
 }
 
 // hasInstances reports whether there is anything to ask about machines.

@@ -30,7 +30,7 @@ const (
 	followEvery = 15 * time.Second
 )
 
-// follower keeps labels and taints of Nodes as the inventory says. Upstream writes them once,
+// follower keeps labels, taints and the condition of maintenance of Nodes as the inventory says. Upstream writes them once,
 // when a Node is initialized, and no taints at all.
 type follower struct {
 	client   kubernetes.Interface
@@ -108,7 +108,7 @@ func (f *follower) follow(ctx context.Context, node *corev1.Node, nodes cache.In
 			"taint %s of machine %s would evict running pods: to add it, drain the Node, then kubectl taint nodes %s %s",
 			taint.ToString(), m.ID, node.Name, taint.ToString()))
 	}
-	return f.patch(ctx, node, patch)
+	return errors.Join(f.patch(ctx, node, patch), f.setMaintenance(ctx, node, m))
 }
 
 // prepare writes, while a Node still has the taint of an uninitialized one, what

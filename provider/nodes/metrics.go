@@ -1,13 +1,18 @@
 package nodes
 
 import (
+	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 	k8smetrics "k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 
 	"github.com/ccmadm/ccmadm/provider/inventory"
+	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
 // metrics of the provider. They count nothing until they are registered.
@@ -18,6 +23,8 @@ type metrics struct {
 	refused  *k8smetrics.CounterVec
 	deleted  *k8smetrics.Counter
 	age      k8smetrics.GaugeFunc
+	// pending are those about Nodes, which [metrics.watch] adds.
+	pending []k8smetrics.GaugeFunc
 }
 
 func newMetrics(store *inventory.Store, now func() time.Time) *metrics {
@@ -59,9 +66,55 @@ func (m *metrics) register() {
 			klog.ErrorS(err, "A metric will be missing", "provider", inventory.Scheme)
 		}
 	}
-	if err := legacyregistry.Registerer().Register(m.age); err != nil {
-		klog.ErrorS(err, "A metric will be missing", "provider", inventory.Scheme)
+	for _, metric := range append([]k8smetrics.GaugeFunc{m.age}, m.pending...) {
+		if err := legacyregistry.Registerer().Register(metric); err != nil {
+			klog.ErrorS(err, "A metric will be missing", "provider", inventory.Scheme)
+		}
 	}
+}
+
+// watch adds metrics about the Nodes of a cache that wait for their initialization.
+func (m *metrics) watch(nodes cache.Store, now func() time.Time) {
+	w := &waiting{nodes: nodes, now: now, since: map[types.UID]time.Time{}}
+	gauge := func(name, help string, value func() float64) {
+		m.pending = append(m.pending, k8smetrics.NewGaugeFunc(&k8smetrics.GaugeOpts{
+			Subsystem: "ccmadm_onprem", Name: name, Help: help, StabilityLevel: k8smetrics.ALPHA,
+		}, value))
+	}
+	gauge("nodes_uninitialized", "Nodes with the taint node.cloudprovider.kubernetes.io/uninitialized.",
+		func() float64 { n, _ := w.look(); return float64(n) })
+	gauge("node_uninitialized_seconds", "How long the manager has seen this taint on the Node that has waited the longest; "+
+		"0 without such a Node.", func() float64 { _, longest := w.look(); return longest.Seconds() })
+}
+
+// waiting has since when Nodes wait. A Node's age says nothing: adopt taints Nodes that are years old. Each scrape looks, so that
+// the time is right to within one interval of the scraper.
+type waiting struct {
+	nodes cache.Store
+	now   func() time.Time
+
+	mu    sync.Mutex
+	since map[types.UID]time.Time
+}
+
+// look returns how many Nodes wait, and for how long the first of them has.
+func (w *waiting) look() (count int, longest time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now, since := w.now(), map[types.UID]time.Time{}
+	for _, node := range objects.List[*corev1.Node](w.nodes) {
+		if !uninitialized(node) {
+			continue
+		}
+		begin, known := w.since[node.UID]
+		if !known {
+			begin = now
+		}
+		since[node.UID] = begin
+		longest = max(longest, now.Sub(begin))
+	}
+	w.since = since
+	return len(since), longest
 }
 
 func (m *metrics) match(rule string) { m.matches.WithLabelValues(rule).Inc() }

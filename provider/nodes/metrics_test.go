@@ -5,14 +5,20 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/component-base/metrics/legacyregistry"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 )
 
 // What /metrics shows after a question, a refusal and a deletion.
 func TestMetrics(t *testing.T) {
 	s := newSite(t, 30)
+	s.metrics.watch(cache.NewStore(cache.MetaNamespaceKeyFunc), time.Now)
 	s.metrics.register()
 	s.metrics.match(string(inventory.ByName))
 	s.metrics.rejected.WithLabelValues(string(inventory.OlderSerial)).Inc()
@@ -33,6 +39,11 @@ func TestMetrics(t *testing.T) {
 			got[strings.Join(words, " ")] = metric.GetCounter().GetValue() + metric.GetGauge().GetValue() + float64(metric.GetHistogram().GetSampleCount())
 		}
 	}
+	for _, name := range []string{"ccmadm_onprem_nodes_uninitialized", "ccmadm_onprem_node_uninitialized_seconds"} {
+		if value, there := got[name]; !there || value != 0 {
+			t.Errorf("%s is %v (there: %t), want 0", name, value, there)
+		}
+	}
 	for name, atLeast := range map[string]float64{
 		"ccmadm_onprem_inventory_matches_total name":            1,
 		"ccmadm_onprem_inventory_rejected_total OlderSerial":    1,
@@ -44,6 +55,41 @@ func TestMetrics(t *testing.T) {
 	} {
 		if got[name] < atLeast {
 			t.Errorf("%s is %v, want %v or more", name, got[name], atLeast)
+		}
+	}
+}
+
+// The time begins when the manager sees the taint, and ends with it: a Node's age says nothing.
+func TestMetrics_Uninitialized(t *testing.T) {
+	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+	w := &waiting{nodes: store, now: func() time.Time { return now }, since: map[types.UID]time.Time{}}
+	node := func(name string, taints ...corev1.Taint) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}, Spec: corev1.NodeSpec{Taints: taints}}
+	}
+	tainted := corev1.Taint{Key: v1alpha1.UninitializedTaint, Effect: corev1.TaintEffectNoSchedule}
+	for _, step := range []struct {
+		after   time.Duration
+		nodes   []*corev1.Node
+		count   int
+		longest time.Duration
+	}{
+		{0, []*corev1.Node{node("a"), node("b", tainted)}, 1, 0},
+		{time.Minute, []*corev1.Node{node("a"), node("b", tainted), node("c", tainted)}, 2, time.Minute},
+		{time.Minute, []*corev1.Node{node("a"), node("b"), node("c", tainted)}, 1, time.Minute},
+		{time.Minute, []*corev1.Node{node("a"), node("b"), node("c")}, 0, 0},
+		{time.Minute, []*corev1.Node{node("b", tainted)}, 1, 0},
+	} {
+		now = now.Add(step.after)
+		var list []any
+		for _, n := range step.nodes {
+			list = append(list, n)
+		}
+		if err := store.Replace(list, ""); err != nil {
+			t.Fatal(err)
+		}
+		if count, longest := w.look(); count != step.count || longest != step.longest {
+			t.Errorf("%s: %d for %s, want %d for %s", now, count, longest, step.count, step.longest)
 		}
 	}
 }

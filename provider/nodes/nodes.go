@@ -70,6 +70,7 @@ func New(s Settings) (*Nodes, error) {
 	}
 	index := synced(s.Informer)
 	m := newMetrics(s.Store, s.Now)
+	m.watch(s.Informer.GetStore(), s.Now)
 	n := &Nodes{store: s.Store, events: newEvents(s.Recorder, s.Now)}
 	n.instances = &instances{config: s.Configuration, nodes: index, warn: n.events.warn, metrics: m}
 	if s.Store != nil {

@@ -53,7 +53,7 @@ func labelChanges(node *corev1.Node, m *config.Machine, dropped []corev1.Taint) 
 			changes = append(changes, Change{Field: "taint", Old: taint.ToString()})
 		}
 	}
-	return changes
+	return append(changes, maintenanceChange(node, m)...)
 }
 
 // isRepeated knows the labels that say again what a newer one says, or the plan.

@@ -27,6 +27,7 @@ const module = "github.com/ccmadm/ccmadm"
 func allFences() map[string][]string {
 	all := fences()
 	maps.Copy(all, agentFences())
+	maps.Copy(all, imageFences())
 	return all
 }
 
@@ -118,6 +119,14 @@ func agentFences() map[string][]string {
 		"agent/vip/bad.go":     {"agent", "provider/objects", "provider/routes", "manifests"},
 		"agent/changes/bad.go": {"agent/metrics", "api/v1alpha1", "provider/announce"},
 		"agent/metrics/bad.go": {"agent/changes", "agent/vip", "api/v1alpha1", "provider/announce"},
+	}
+}
+
+// imageFences are those of what carries container images.
+func imageFences() map[string][]string {
+	return map[string][]string{
+		"images/good.go": {"machine", "api/finding"},
+		"images/bad.go":  {"templates", "manifests", "phases/workflow", "provider", "doctor/nodes"},
 	}
 }
 

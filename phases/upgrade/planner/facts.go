@@ -57,6 +57,8 @@ type Facts struct {
 	Via string
 	// Again are the further flags of the command that does so.
 	Again []string
+	// Patches are what is wrong with kubeadm's patches on this machine.
+	Patches []finding.Finding
 	// Told is what they have said of themselves, by Node.
 	Told map[string]Told
 	// Troubles are what is wrong with the cluster already.

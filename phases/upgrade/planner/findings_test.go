@@ -260,6 +260,15 @@ func TestNew_To137(t *testing.T) {
 	}
 	row{name: "nothing", do: to137}.run(t)
 	row{
+		name: "kube-proxy as kubeadm has it", do: func(f *Facts) { to137(f); f.Proxy, f.ProxyMode = "v1.36.3", "iptables" },
+		want: []string{"note U20 ConfigMap/kube-system/kube-proxy"},
+	}.run(t)
+	row{
+		name: "kube-proxy without a mode", do: func(f *Facts) { to137(f); f.Proxy = "v1.36.3" },
+		want: []string{"note U20 ConfigMap/kube-system/kube-proxy"}, says: "which stands for iptables; Kubernetes 1.40 ends that",
+	}.run(t)
+	row{name: "kube-proxy in mode nftables", do: func(f *Facts) { to137(f); f.Proxy, f.ProxyMode = "v1.36.3", "nftables" }}.run(t)
+	row{
 		name: "what 1.38 and 1.40 end, and what 1.37 does otherwise",
 		do: func(f *Facts) {
 			to137(f)

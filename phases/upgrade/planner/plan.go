@@ -100,14 +100,14 @@ func New(f Facts) (*Plan, error) {
 	p.checkUses()
 	p.checkAhead()
 	p.planManager()
-	p.plan.Findings = append(p.plan.Findings, f.Troubles...)
+	p.plan.Findings = append(append(p.plan.Findings, f.Patches...), f.Troubles...)
 	p.listComponents()
 	p.listImages()
 	if !p.unreachable() {
 		p.plan.forKubeadm = p.moves() && p.plan.kubeadmFits()
 		p.order()
 	}
-	slices.SortStableFunc(p.plan.Findings, func(a, b finding.Finding) int { return cmp.Compare(a.Severity, b.Severity) })
+	slices.SortStableFunc(p.plan.Findings, func(a, b finding.Finding) int { return a.Severity.Compare(b.Severity) })
 	return p.plan, nil
 }
 

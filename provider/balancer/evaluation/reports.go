@@ -89,3 +89,29 @@ func (r *Reports) muted(level v1alpha1.Level) string {
 	}
 	return text
 }
+
+// Silent is how many agents do not report.
+func (r *Reports) Silent() int { return len(r.silent) }
+
+// Contested is how many addresses of an elected level have two owners: two agents that announce them, or a machine without an
+// agent that answers for them.
+func (r *Reports) Contested() int {
+	owners := map[netip.Addr]int{}
+	for address := range r.conflicts {
+		owners[address] = 2
+	}
+	for _, agent := range r.Agents {
+		for _, a := range agent.Status.Announcements {
+			if address, err := netip.ParseAddr(a.Address); err == nil && a.Level.Elected() {
+				owners[address]++
+			}
+		}
+	}
+	n := 0
+	for _, of := range owners {
+		if of > 1 {
+			n++
+		}
+	}
+	return n
+}

@@ -1,6 +1,6 @@
 //go:build ignore
 
-// kubeadm of a minor version: its feature gates, the versions of what it deploys, and the fields of its API. Compiled in
+// kubeadm of a minor version: its feature gates, the versions of what it deploys, what patches are for, and the fields of its API. Compiled in
 // the module of that minor:
 //
 //	cd test/lab/kubernetes-1.37 && go run ../minor/kubeadm.go
@@ -19,6 +19,7 @@ import (
 	"k8s.io/kubernetes/cmd/kubeadm/app/apis/kubeadm/scheme"
 	"k8s.io/kubernetes/cmd/kubeadm/app/constants"
 	"k8s.io/kubernetes/cmd/kubeadm/app/features"
+	"k8s.io/kubernetes/cmd/kubeadm/app/util/patches"
 )
 
 // fields are those of a struct by their names in JSON; nil is a value whose content has no fixed names. Those of a list
@@ -31,6 +32,7 @@ func main() {
 		Etcd    string                       `json:"etcd"`
 		CoreDNS string                       `json:"coreDNS"`
 		Pause   string                       `json:"pause"`
+		Patches []string                     `json:"patches"`
 		API     map[string]map[string]fields `json:"api"`
 	}
 	for name := range maps.Keys(features.InitFeatureGates) {
@@ -38,6 +40,7 @@ func main() {
 	}
 	slices.Sort(kubeadm.Gates)
 	kubeadm.Etcd, kubeadm.CoreDNS, kubeadm.Pause = constants.DefaultEtcdVersion, constants.CoreDNSVersion, constants.PauseVersion
+	kubeadm.Patches = patches.KnownTargets()
 	kubeadm.API = map[string]map[string]fields{}
 	for kind, t := range scheme.Scheme.AllKnownTypes() {
 		if kind.Group != "kubeadm.k8s.io" || kind.Version == runtime.APIVersionInternal || !strings.HasSuffix(kind.Kind, "Configuration") {

@@ -1,0 +1,179 @@
+package images
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/machine"
+)
+
+// Archive is what [Save] wrote. [Open] has compared all of it with its digests.
+type Archive struct {
+	path   string
+	images []archived
+}
+
+// archived is an image in an archive.
+type archived struct {
+	name, digest string
+	archs        []string
+}
+
+// Open reads an archive to its end, and compares every file that its images need with its digest and its size.
+func Open(ctx context.Context, path string) (*Archive, error) {
+	a, err := open(ctx, path)
+	if err != nil {
+		return nil, finding.Usagef("read archive %s: %w", path, err).
+			WithHint("`ccmadm images save` writes such archives; nothing was imported")
+	}
+	return a, nil
+}
+
+func open(ctx context.Context, path string) (*Archive, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }() // it was read
+	l, err := pack(file)
+	if err != nil {
+		return nil, err
+	}
+	list, err := entries(l)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return nil, errors.New("there is no image in it")
+	}
+	a := &Archive{path: path}
+	source := &Folder{path: path, images: map[string]found{}}
+	for _, d := range list {
+		name := d.Annotations[nameAnnotation]
+		if name == "" || finding.Clean(name) != name || strings.ContainsAny(name, " ,\t") {
+			return nil, fmt.Errorf("image %s: its annotation %s has no reference: %q", d.Digest, nameAnnotation, finding.Clean(name))
+		}
+		source.images[name] = found{l, d}
+		one, err := check(ctx, source, name)
+		if err != nil {
+			return nil, fmt.Errorf("image %s: %w", name, err)
+		}
+		one.digest = d.Digest.String()
+		a.images = append(a.images, one)
+	}
+	return a, nil
+}
+
+// check compares all blobs of an image.
+func check(ctx context.Context, from Source, name string) (archived, error) {
+	r, err := resolve(ctx, from, name, nil)
+	if err != nil {
+		return archived{}, err
+	}
+	one := archived{name: name}
+	for _, i := range r.images {
+		one.archs = append(one.archs, i.arch)
+		for _, p := range i.parts {
+			if err := copyBlob(ctx, io.Discard, from, part{size: p.Size, ref: name}, p.Digest); err != nil {
+				return one, fmt.Errorf("read %s: %w", p.Digest, err)
+			}
+		}
+	}
+	return one, nil
+}
+
+// Names lists the images, in the order of the archive.
+func (a *Archive) Names() []string {
+	var names []string
+	for _, i := range a.images {
+		names = append(names, i.name)
+	}
+	return names
+}
+
+// Lacks lists the images that the archive has not for an architecture, as amd64.
+func (a *Archive) Lacks(arch string) []string {
+	var names []string
+	for _, i := range a.images {
+		if !slices.Contains(i.archs, arch) {
+			names = append(names, i.name)
+		}
+	}
+	return names
+}
+
+// Load imports the archive into containerd's namespace k8s.io of a machine of this architecture, as amd64, and returns the
+// names of the images that containerd lacked or had with other content. None: nothing was imported. An image that the archive
+// has not for this architecture is refused before anything is imported.
+func (a *Archive) Load(ctx context.Context, m *machine.Machine, arch string) ([]string, error) {
+	for _, i := range a.images {
+		if !slices.Contains(i.archs, arch) {
+			return nil, finding.Refusedf("import %s: the archive has it for linux/%s, and this machine is linux/%s",
+				i.name, strings.Join(i.archs, ", linux/"), arch).
+				WithHint("`ccmadm images save --arch %s` adds it; nothing was imported", arch)
+		}
+	}
+	absent, err := a.absent(ctx, m)
+	if err != nil || len(absent) == 0 {
+		return nil, err
+	}
+	file, err := os.Open(a.path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }() // it was read
+	var said strings.Builder
+	err = m.Runner.Run(ctx, machine.Command{
+		Name: "ctr", Args: []string{"--namespace", machine.KubernetesNamespace, "images", "import", "-"},
+		In: file, Out: io.Discard, Err: &said, Changes: true,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("run ctr images import: %w: %s", err, finding.Clean(said.String()))
+	}
+	left, err := a.absent(ctx, m)
+	if err == nil && len(left) > 0 {
+		err = fmt.Errorf("import %s: containerd has other content still", strings.Join(left, ", "))
+	}
+	return absent, err
+}
+
+// absent are the images that containerd lacks or has with another digest.
+func (a *Archive) absent(ctx context.Context, m *machine.Machine) ([]string, error) {
+	var names []string
+	for _, i := range a.images {
+		digest, err := m.ImageDigest(ctx, i.name)
+		if errors.Is(err, machine.ErrNotFound) {
+			return nil, finding.Errorf("import images: containerd's program ctr is not installed: %w", err).
+				WithHint("another container runtime needs its own way to import images; nothing was imported")
+		}
+		if err != nil {
+			return nil, err
+		}
+		if digest != i.digest {
+			names = append(names, i.name)
+		}
+	}
+	return names, nil
+}
+
+// FileDigest is the SHA-256 digest of a file in hexadecimal digits.
+func FileDigest(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = file.Close() }() // it was read
+	sum := sha256.New()
+	if _, err := io.Copy(sum, file); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}

@@ -1,0 +1,133 @@
+package kubeadm
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/minors"
+	"github.com/ccmadm/ccmadm/manifests/edit"
+)
+
+// patchName follows parseFilename of k8s.io/kubernetes/cmd/kubeadm/app/util/patches: TARGET[SUFFIX][+TYPE].EXTENSION, where
+// a name only has to begin with a target.
+var patchName = regexp.MustCompile(`^([^.+]*)(\+)?(json|merge|strategic)?`)
+
+// isPatchFile reports whether kubeadm looks at the file at all.
+func isPatchFile(name string) bool {
+	return slices.Contains([]string{".json", ".yaml"}, filepath.Ext(name))
+}
+
+// IsPatch reports whether a file of that name and content is a patch for kubeadm, and no manifest: static pods have the
+// same names.
+func IsPatch(path string, data []byte) bool {
+	name := filepath.Base(path)
+	if !isPatchFile(name) || minors.Load().PatchTarget(name) == "" {
+		return false
+	}
+	if strings.Contains(name, "+") {
+		return true
+	}
+	docs, err := edit.Split(path, string(data))
+	return err == nil && !slices.ContainsFunc(docs, func(d *edit.Document) bool {
+		return d.Parse() == nil && edit.Scalar(edit.Lookup(d.Root, "kind")) != ""
+	})
+}
+
+// LintPatch judges a patch file by its name and its form, for kubeadm of a minor version, as "1.37".
+func LintPatch(path string, data []byte, minor string) []finding.Finding {
+	list := patchNamed(path, minor)
+	if len(list) > 0 || len(data) == 0 || !isPatchFile(path) { // kubeadm passes over an empty one, and over others
+		return list
+	}
+	if match := patchName.FindStringSubmatch(filepath.Base(path)); match[3] == "json" {
+		return patchForm(path, data, yaml.SequenceNode, "a list of operations")
+	}
+	return patchForm(path, data, yaml.MappingNode, "a mapping with the fields to change")
+}
+
+// patchNamed says why kubeadm of a minor version ignores a file by its name, or ends with it. Of a minor that is not known
+// nothing is said.
+func patchNamed(path, minor string) []finding.Finding {
+	name, history := filepath.Base(path), minors.Load()
+	table, known := history.Of(minor)
+	if !known || !isPatchFile(name) {
+		return nil
+	}
+	add := func(message string) []finding.Finding {
+		f := finding.PatchFile.New("", message)
+		f.File, f.Line, f.Column = path, 1, 1
+		return []finding.Finding{f}
+	}
+	if !slices.ContainsFunc(table.Kubeadm.Patches, func(target string) bool { return strings.HasPrefix(name, target) }) {
+		if target := history.PatchTarget(name); target != "" {
+			since, _ := history.PatchTargetSince(target)
+			return add(fmt.Sprintf("kubeadm %s does not know the patch target %s, which is known since %s, and ignores the file",
+				minor, target, since))
+		}
+		return add(fmt.Sprintf("kubeadm %s ignores the file: its name begins with no patch target (%s)",
+			minor, strings.Join(table.Kubeadm.Patches, ", ")))
+	}
+	if match := patchName.FindStringSubmatch(name); match[2] != "" && match[3] == "" {
+		return add("kubeadm refuses the file: after + its name has none of json, merge and strategic")
+	}
+	return nil
+}
+
+// patchForm refuses documents that are nothing a patch of the type can be.
+func patchForm(path string, data []byte, kind yaml.Kind, want string) []finding.Finding {
+	docs, err := edit.Split(path, string(data))
+	var list []finding.Finding
+	add := func(line int, message string) {
+		f := finding.PatchFile.New("", message)
+		f.File, f.Line, f.Column = path, line, 1
+		list = append(list, f)
+	}
+	if err != nil {
+		add(1, err.Error())
+	}
+	for _, d := range docs {
+		switch err := d.Parse(); {
+		case err != nil:
+			add(d.Line, err.Error())
+		case d.Root != nil && d.Root.Kind != kind:
+			add(d.LineOf(d.Root), "kubeadm cannot apply it: want "+want)
+		}
+	}
+	return list
+}
+
+// LintPatches judges a directory of patches as kubeadm of a minor version reads it: with the directories below it. The error
+// is that the directory cannot be read.
+func LintPatches(dir, minor string) ([]finding.Finding, error) {
+	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
+		if err == nil {
+			err = errors.New("not a directory, which kubeadm refuses") // a link to one, too
+		}
+		return nil, fmt.Errorf("read patches %s: %w", dir, err)
+	}
+	var list []finding.Finding
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !isPatchFile(path) {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		list = append(list, LintPatch(path, data, minor)...)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read patches %s: %w", dir, err)
+	}
+	return list, nil
+}
+
+// PatchesOf is the directory of patches of a machine that makes a cluster or joins one; empty: none.
+func (f *File) PatchesOf(role Role) string { return f.text(role.kind(), "patches", "directory") }

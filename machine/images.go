@@ -1,0 +1,40 @@
+package machine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// KubernetesNamespace is where containerd keeps what the kubelet runs.
+const KubernetesNamespace = "k8s.io"
+
+// HasImage asks the machine's container runtime whether it has an image, by its complete reference. It asks by crictl,
+// which knows every runtime, else by containerd's ctr. An error says that it cannot be asked, which is not a no.
+func (m *Machine) HasImage(ctx context.Context, ref string) (bool, error) {
+	out, err := m.Output(ctx, "crictl", "images", "--quiet", ref)
+	if err == nil {
+		return len(bytes.TrimSpace(out)) > 0, nil
+	}
+	digest, last := m.ImageDigest(ctx, ref)
+	if last != nil {
+		return false, errors.Join(err, last)
+	}
+	return digest != "", nil
+}
+
+// ImageDigest asks containerd for the digest of an image, by its complete reference; empty: it has none of that name.
+func (m *Machine) ImageDigest(ctx context.Context, ref string) (string, error) {
+	out, err := m.Output(ctx, "ctr", "--namespace", KubernetesNamespace, "images", "list", "name=="+ref)
+	if err != nil {
+		return "", fmt.Errorf("ask containerd for image %s: %w", ref, err)
+	}
+	for line := range strings.Lines(string(out)) { // REF TYPE DIGEST SIZE ...
+		if fields := strings.Fields(line); len(fields) > 2 && fields[0] == ref {
+			return fields[2], nil
+		}
+	}
+	return "", nil
+}

@@ -1,0 +1,60 @@
+package manager
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/machine/machinetest"
+	"github.com/ccmadm/ccmadm/phases/phasestest"
+	"github.com/ccmadm/ccmadm/phases/workflow"
+)
+
+func TestCheckImages(t *testing.T) {
+	const image = "ghcr.io/ccmadm/cloud-controller-manager:v0.1.0-3-g15514741"
+	const crictl, ctr = "crictl images --quiet " + image, "ctr --namespace k8s.io images list name==" + image
+	absent := errors.New("executable file not found in $PATH")
+	for _, tt := range []struct {
+		name     string
+		version  string
+		document string
+		in       workflow.Inputs
+		answers  map[string]string
+		fails    map[string]error
+		wantErr  string
+		wantOut  string
+	}{
+		{name: "a release is pulled", version: "v0.1.0"},
+		{name: "no registry and no machine has it", wantErr: "this build has no published image: ccmadm v0.1.0-3-g15514741 is no release, and " + image},
+		{name: "it was imported", answers: map[string]string{crictl: "sha256:6b86f7d7\n"}},
+		{name: "it was imported, without crictl", answers: map[string]string{ctr: "REF TYPE DIGEST\n" + image + " application/vnd.oci.image.index.v1+json sha256:6b86f7d7 9.3 MiB linux/amd64 -\n"}, fails: map[string]error{"crictl": absent}},
+		{name: "it was not, without crictl", fails: map[string]error{"crictl": absent}, wantErr: "was not imported on this machine"},
+		{
+			name: "a runtime that cannot be asked", fails: map[string]error{"crictl": absent, "ctr": absent},
+			wantOut: "whether " + image + " was imported is unknown",
+		},
+		{name: "an image of the user's", document: "controllerManager: {image: registry.example/ccm:1}\n"},
+		{name: "pods of another machine", in: workflow.Inputs{Existing: true}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m, runner := machinetest.New(t)
+			for line, answer := range tt.answers {
+				runner.Answers[line] = answer
+			}
+			for line, err := range tt.fails {
+				runner.Fails[line] = err
+			}
+			config := phasestest.InitConfig + "---\n" + phasestest.CloudDocument + "provider: onprem\n" + tt.document
+			r, out := phasestest.Run{Config: config, Inputs: tt.in}.Must(t, m)
+			r.Version = "v0.1.0-3-g15514741"
+			if tt.version != "" {
+				r.Version = tt.version
+			}
+			phasestest.WantError(t, CheckImages(t.Context(), r), tt.wantErr, finding.ExitError)
+			if !strings.Contains(out.String(), tt.wantOut) {
+				t.Errorf("got %q, want %q", out, tt.wantOut)
+			}
+		})
+	}
+}

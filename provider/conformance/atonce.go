@@ -1,0 +1,128 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	cloudprovider "k8s.io/cloud-provider"
+	cloudproviderapi "k8s.io/cloud-provider/api"
+)
+
+// atOnce is how many Nodes the lifecycle controller looks at together in the rule about that: its flag
+// --concurrent-node-lifecycle-syncs, which is 1 unless an administrator sets it.
+const atOnce = 4
+
+// atOnceRules are about a lifecycle controller with several workers, k8s.io/cloud-provider 0.37 and newer.
+func atOnceRules() []Rule {
+	return []Rule{{
+		Name: "machines-are-asked-about-at-once",
+		Why: "With --concurrent-node-lifecycle-syncs above 1, InstanceExists, InstanceShutdown and InstanceMetadata are called for " +
+			"several Nodes at once. A provider that mixes up the answers deletes a Node that is there; one that blocks deletes none.",
+		check:   needs(machinesAreAskedAboutAtOnce, (*bed).hasV2),
+		workers: atOnce,
+	}}
+}
+
+// machinesAreAskedAboutAtOnce has Nodes that are all silent, of which the machine of one is switched off, if it can be.
+func machinesAreAskedAboutAtOnce(ctx context.Context, b *bed) error {
+	var machines []Machine
+	for range atOnce {
+		m, err := b.joined(ctx)
+		if err != nil {
+			return err
+		}
+		machines = append(machines, m)
+	}
+	stops := b.canStop() == nil
+	if stops {
+		if err := b.cloud.Stop(machines[0]); err != nil {
+			return err
+		}
+	}
+	for _, m := range machines {
+		if err := b.says(m, corev1.ConditionUnknown); err != nil {
+			return err
+		}
+	}
+	for i, m := range machines {
+		if err := b.answered(ctx, m, stops && i == 0); err != nil {
+			return err
+		}
+	}
+	return b.answersAlike(ctx, machines)
+}
+
+// answered waits until the lifecycle controller has had two answers about a machine that is there, and looks at its Node.
+func (b *bed) answered(ctx context.Context, m Machine, off bool) error {
+	return b.until(ctx, fmt.Sprintf("the lifecycle controller knows how Node/%s is", m.Name), func(ctx context.Context) error {
+		for _, method := range []string{"InstanceExists", "InstanceShutdown"} {
+			if n := b.seen.succeeded(method, m.Name); n < 2 {
+				return fmt.Errorf("%s has answered %d times, while %d Nodes are asked about at once", method, n, atOnce)
+			}
+		}
+		tainted, err := b.shutdown(ctx, m)
+		if err == nil && tainted != off {
+			err = fmt.Errorf("taint %s: %v", cloudproviderapi.TaintNodeShutdown, tainted)
+		}
+		return err
+	})
+}
+
+// answersAlike asks about each Node, and about one that has no machine, first one after the other and then all at once.
+func (b *bed) answersAlike(ctx context.Context, machines []Machine) error {
+	instances, _ := b.cloud.Provider.InstancesV2()
+	var nodes []*corev1.Node
+	for _, m := range machines {
+		node, err := b.client.CoreV1().Nodes().Get(ctx, m.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		nodes = append(nodes, node)
+	}
+	nodes = append(nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: b.plan().Name}})
+	ctx, cancel := context.WithTimeout(ctx, b.patience)
+	defer cancel()
+	var want []string
+	for _, node := range nodes {
+		want = append(want, answersAbout(ctx, instances, node))
+	}
+	const rounds = 3
+	got := make([]string, rounds*len(nodes))
+	var asked sync.WaitGroup
+	for i := range got {
+		asked.Go(func() { got[i] = answersAbout(ctx, instances, nodes[i%len(nodes)]) })
+	}
+	asked.Wait()
+	var unlike []error
+	for i, answers := range got {
+		if n := i % len(nodes); answers != want[n] {
+			unlike = append(unlike, fmt.Errorf("%w: Node/%s: alone %s; with others at once %s", errUnlike, nodes[n].Name, want[n], answers))
+		}
+	}
+	return errors.Join(unlike...)
+}
+
+// answersAbout is what a provider says of a Node, of which it gets a copy. A panic is an answer.
+func answersAbout(ctx context.Context, instances cloudprovider.InstancesV2, node *corev1.Node) (answers string) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			answers = fmt.Sprintf("panic: %v", cause)
+		}
+	}()
+	exists, err := instances.InstanceExists(ctx, node.DeepCopy())
+	answers = fmt.Sprintf("exists: %v (error: %v)", exists, err != nil)
+	if !exists {
+		return answers // about such a machine nothing else is asked
+	}
+	off, err := instances.InstanceShutdown(ctx, node.DeepCopy())
+	answers += fmt.Sprintf(", shut down: %v (error: %v)", off, err != nil)
+	metadata, err := instances.InstanceMetadata(ctx, node.DeepCopy())
+	if metadata != nil {
+		answers += ", provider ID: " + metadata.ProviderID
+	}
+	return answers + fmt.Sprintf(" (error: %v)", err != nil)
+}
