@@ -18,6 +18,7 @@ const (
 	PortTaken         ID = "K12"
 	ServiceUnanswered ID = "K13"
 	ServerUnreached   ID = "K14"
+	ForwardingOff     ID = "K15"
 )
 
 // hostKubelet is about the kubelet of a machine, and what it is started with.
@@ -126,6 +127,14 @@ func hostMachine() []Kind {
 			Title: "API server is not reachable from this machine",
 			Why:   "The kubelet cannot renew its Lease: its Node becomes NotReady, and its pods are evicted.",
 			Do:    "correct the way to it: name, route, firewall, or the API server itself; other machines show whether it answers them",
+		},
+		{
+			ID: ForwardingOff, Reason: "ForwardingOff", Title: "IP forwarding is off on this machine", Severity: SeverityError,
+			Why: "Packets of pods do not leave the machine, and those for its pods do not arrive; kubeadm asks for it once, before it begins.",
+			Do:  "switch it on, and keep it in /etc/sysctl.d",
+			Links: []string{
+				"https://kubernetes.io/docs/setup/production-environment/container-runtimes/#prerequisite-ipv4-forwarding-optional",
+			},
 		},
 		{
 			ID: PortTaken, Reason: "PortTaken", Severity: SeverityError,

@@ -138,6 +138,8 @@ type Cluster struct {
 	Leases []coordinationv1.Lease
 	// Events are warnings of kube-system.
 	Events []corev1.Event
+	// ServiceSubnet and PodSubnet are of kubeadm's ClusterConfiguration. Empty: not known, or kubeadm's default.
+	ServiceSubnet, PodSubnet string
 	// ExternalEtcd says that kubeadm did not make etcd; Kubeadm that kubeadm's configuration is in the cluster.
 	ExternalEtcd, Kubeadm bool
 	// Exclude says of a workload, as DaemonSet/kube-system/NAME, that it is judged elsewhere.

@@ -170,6 +170,9 @@ func TestJudge(t *testing.T) {
 		{"another range of Services on one control plane", func(w *world) {
 			w.named(APIServer + "-cp2")[0].Spec.Containers[0].Command[1] = "--service-cluster-ip-range=10.0.0.0/16"
 		}, "Q4 Node/cp2"},
+		{"a range of Services that kubeadm did not write", func(w *world) {
+			w.ServiceSubnet = "10.96.0.0/16"
+		}, "Q4 Node/cp1, Q4 Node/cp1"},
 		{"no scheduler is active", func(w *world) {
 			w.Leases[1].Spec.RenewTime = &metav1.MicroTime{Time: now.Add(-5 * time.Minute)}
 		}, "Q3 Lease/kube-system/kube-scheduler"},

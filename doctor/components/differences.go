@@ -2,6 +2,7 @@ package components
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -28,8 +29,36 @@ func (j *judge) differences() []finding.Finding {
 		pods := slices.DeleteFunc(slices.Clone(j.Static), func(p corev1.Pod) bool {
 			return p.Labels[v1alpha1.ComponentLabel] != component || len(p.Spec.Containers) == 0
 		})
+		var own []finding.Finding
 		for _, flag := range alike() {
-			list = append(list, difference(component, flag, pods)...)
+			own = append(own, difference(component, flag, pods)...)
+		}
+		if len(own) == 0 {
+			own = j.fromConfiguration(component, pods)
+		}
+		list = append(list, own...)
+	}
+	return list
+}
+
+// fromConfiguration are networks that all control planes have other than kubeadm's configuration: the next upgrade writes those
+// of the configuration.
+func (j *judge) fromConfiguration(component string, pods []corev1.Pod) []finding.Finding {
+	wanted := map[string]string{"service-cluster-ip-range": j.ServiceSubnet}
+	if component == ControllerManager {
+		wanted["cluster-cidr"] = j.PodSubnet
+	}
+	var list []finding.Finding
+	for _, flag := range slices.Sorted(maps.Keys(wanted)) {
+		if len(pods) == 0 || wanted[flag] == "" {
+			continue
+		}
+		if value := argument(&pods[0].Spec.Containers[0], flag); value != wanted[flag] {
+			node := pods[0].Spec.NodeName
+			f := finding.ComponentsDiffer.New("Node/"+node, fmt.Sprintf("%s on %s has --%s %s, and kubeadm's ClusterConfiguration %s",
+				component, node, flag, orNone(value), finding.Clean(wanted[flag])))
+			f.Next = fmt.Sprintf("on %s: grep -n -e --%s /etc/kubernetes/manifests/%s.yaml", node, flag, component)
+			list = append(list, f)
 		}
 	}
 	return list

@@ -16,13 +16,15 @@ func deviations(v *view) []finding.Finding {
 	for _, s := range v.report.Nodes {
 		states[s.Node] = s.State
 	}
+	config := readClusterConfiguration(v.Kubeadm)
 	main := ""
 	if m := v.main(); m != nil {
 		main = m.object
 	}
 	list := components.Judge(v.Components, components.Cluster{
 		Now: v.Taken, Nodes: v.Nodes, Leases: v.Leases, Events: v.Events,
-		Kubeadm: v.Kubeadm != "", ExternalEtcd: externalEtcd(v.Kubeadm),
+		Kubeadm: v.Kubeadm != "", ExternalEtcd: config.Etcd.External != nil,
+		ServiceSubnet: config.Networking.ServiceSubnet, PodSubnet: config.Networking.PodSubnet,
 		Skip:    func(node string) bool { return states[node] != nodes.Ready },
 		Exclude: func(workload string) bool { return workload == main },
 	})
@@ -35,12 +37,22 @@ func deviations(v *view) []finding.Finding {
 	return list
 }
 
-// externalEtcd says that kubeadm's configuration has an etcd that kubeadm did not make.
-func externalEtcd(text string) bool {
-	var config struct {
-		Etcd struct {
-			External *struct{} `json:"external"`
-		} `json:"etcd"`
+// clusterConfiguration is what of kubeadm's components are compared with.
+type clusterConfiguration struct {
+	Etcd struct {
+		External *struct{} `json:"external"`
+	} `json:"etcd"`
+	Networking struct {
+		ServiceSubnet string `json:"serviceSubnet"`
+		PodSubnet     string `json:"podSubnet"`
+	} `json:"networking"`
+}
+
+// readClusterConfiguration is empty where the text cannot be read: nothing is compared then.
+func readClusterConfiguration(text string) clusterConfiguration {
+	var config clusterConfiguration
+	if yaml.Unmarshal([]byte(text), &config) != nil {
+		return clusterConfiguration{}
 	}
-	return yaml.Unmarshal([]byte(text), &config) == nil && config.Etcd.External != nil
+	return config
 }

@@ -99,6 +99,7 @@ func hostDetectors() []detector {
 		{"ports", []string{HostPortsPart}, onHost(takenPorts), slices.Concat(crash, leaderless, server), onlyOf("B10", finding.PortTaken), true},
 		{"the API server's Service", []string{HostServicePart}, onHost(unansweredService), nil, nil, true},
 		{"resolver", []string{HostResolverPart}, onHost(resolver), []finding.ID{finding.CloudNotFound}, nil, true},
+		{"forwarding", nil, onHost(forwarding), nil, nil, true},
 		{"way to the API server", nil, onHost(unreachedServer), node, nil, true},
 	}
 }

@@ -43,6 +43,8 @@ type Host struct {
 	Registered   *HostNode         `json:"registered,omitempty"`
 	Disks        []HostDisk        `json:"disks,omitempty"`
 	Service      *HostService      `json:"service,omitempty"`
+	// ForwardingOff says that net.ipv4.ip_forward is 0.
+	ForwardingOff bool `json:"forwardingOff,omitempty"`
 	// Server is the kubelet's API server, where it did not answer.
 	Server *HostServer `json:"server,omitempty"`
 }

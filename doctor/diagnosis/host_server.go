@@ -7,6 +7,16 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 )
 
+// forwarding is about the kernel's setting without which no packet of a pod leaves the machine.
+func forwarding(_ *view, h *Host) []finding.Finding {
+	if !h.ForwardingOff {
+		return nil
+	}
+	f := finding.ForwardingOff.New(h.machine(), "net.ipv4.ip_forward is 0")
+	f.Next = "sysctl -w net.ipv4.ip_forward=1"
+	return []finding.Finding{f}
+}
+
 // unreachedServer is about the way from this machine to the API server of its kubelet.
 func unreachedServer(_ *view, h *Host) []finding.Finding {
 	s := h.Server

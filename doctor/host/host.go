@@ -121,6 +121,9 @@ func (h *looking) names() {
 			h.seen.Addresses = append(h.seen.Addresses, addr.String())
 		}
 	}
+	if value, err := h.Read("/proc/sys/net/ipv4/ip_forward"); err == nil { // without IPv4 the file is not there
+		h.seen.ForwardingOff = strings.TrimSpace(string(value)) == "0"
+	}
 	for _, file := range []string{machine.StateFile, machine.RecordFile} {
 		if there, err := h.Exists(file); err == nil && there {
 			h.seen.Ours = true

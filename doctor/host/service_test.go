@@ -212,3 +212,16 @@ func TestLook_Server(t *testing.T) {
 		})
 	}
 }
+
+// TestLook_Forwarding: 0 is a finding; 1, and a machine without the file, are none.
+func TestLook_Forwarding(t *testing.T) {
+	for value, want := range map[string]string{"0\n": "K15", "1\n": "", "": ""} {
+		m, _ := newHost(t, 0)
+		if value != "" {
+			machinetest.Put(t, m, "/proc/sys/net/ipv4/ip_forward", value)
+		}
+		if ids, _ := hostWords(diagnoseHost(t, m)); ids != want {
+			t.Errorf("with %q got %q, want %q", value, ids, want)
+		}
+	}
+}

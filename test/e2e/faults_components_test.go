@@ -11,6 +11,7 @@ func faultsOfComponents() []injected {
 			inject: "nft add table ip wall; nft add chain ip wall output '{ type filter hook output priority 0; }'; nft add rule ip wall output tcp dport 6443 drop",
 			choice: "nft delete table ip wall",
 		},
+		{id: "K15", what: "forwarding switched off on a worker", on: "w1", host: true, inject: "sysctl -qw net.ipv4.ip_forward=0"},
 		{
 			id: "Q1", what: "kube-proxy selects no Node", within: 2 * time.Minute,
 			inject: `kubectl -n kube-system patch daemonset kube-proxy -p '{"spec":{"template":{"spec":{"nodeSelector":{"no":"such"}}}}}'`,

@@ -217,7 +217,7 @@ var (
 	// between are the words between two commands of one remedy.
 	between = regexp.MustCompile(`,? then: |; and last: `)
 	// commandAt finds the machine and the command behind the words that lead to it.
-	commandAt = regexp.MustCompile(`^(?:[^:]*\bon (\S+): |[^:]*: )?((?:kubectl|ccmadm|systemctl|rm|sed|chown) .*)$`)
+	commandAt = regexp.MustCompile(`^(?:[^:]*\bon (\S+): |[^:]*: )?((?:kubectl|ccmadm|systemctl|sysctl|rm|sed|chown) .*)$`)
 )
 
 // commands takes a remedy literally. What names no machine is for the one that was looked at, and for kubectl, for whoever has a
