@@ -53,7 +53,7 @@ LAB     := $(ROOT) bin/lab
 E2E     := $(ROOT) go test ./test/e2e -count=1 -timeout 60m
 SUMMARY := go run ./test/summary
 
-.PHONY: minor help numbers build bin/lab lab images demo demo-down test check short ordinary unit unit-race unit-kit unit-half unit-rest race e2e long faults chaos measure adopt upgrades upstream upstream-metallb bench bench-scale tidy committed generated lint generate verify on-older $(MINORS:%=on-%)
+.PHONY: minor next help numbers build bin/lab lab images demo demo-down test check short ordinary unit unit-race unit-kit unit-half unit-rest race e2e long faults chaos measure adopt upgrades upstream upstream-metallb bench bench-scale tidy committed generated lint generate verify on-older $(MINORS:%=on-%)
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -247,6 +247,9 @@ minor: bin/lab ## Know a new minor of Kubernetes: make minor MINOR=1.38 RELEASE=
 	bin/lab minor $(MINOR) $(RELEASE)
 	bin/lab minors $(MINOR)
 	$(MAKE) --no-print-directory generate
+
+next: bin/lab ## Type-check against the newest pre-release of Kubernetes' libraries, and report gates, flags and API fields that differ
+	bin/lab next
 
 generate: ## Rewrite docs/reference from the commands
 	go generate ./...

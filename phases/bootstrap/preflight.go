@@ -129,6 +129,9 @@ func checkPatches(ctx context.Context, r *workflow.Run) error {
 	if err != nil || dir == "" {
 		return nil //nolint:nilerr // another check says so
 	}
+	if done, err := workflow.KubeadmFinished(r.Host); err != nil || done { // it is not run again
+		return err
+	}
 	if filepath.IsAbs(dir) { // else it depends on where the command is run
 		dir = r.Machine.Path(dir)
 	}

@@ -55,9 +55,6 @@ func (u *Upgrade) LiveFacts(ctx context.Context, r *workflow.Run, asked string) 
 	if err != nil {
 		return nil, err
 	}
-	if f.Patches, err = u.lintPatches(r.Machine, fmt.Sprintf("%d.%d", target.Major(), target.Minor())); err != nil {
-		return nil, err
-	}
 	f.Image = manager.NamedImage(rec, u.Image, target)
 	if f.CutShort, err = cutShortHere(r.Env, target); err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/kubeadm/identity"
+	"github.com/ccmadm/ccmadm/machine/machinetest"
 	"github.com/ccmadm/ccmadm/phases/existingtest"
 	"github.com/ccmadm/ccmadm/phases/fleet"
 	"github.com/ccmadm/ccmadm/phases/journal"
@@ -100,6 +101,7 @@ func (v *driven) upgraded() []string {
 func (v *driven) from(t *testing.T, r fleet.Remote) (string, error) {
 	t.Helper()
 	r.Parallel = 1
+	machinetest.Put(t, v.m, "/p/kube-apiserver.yaml", "spec: {}\n") // kubeadm refuses a directory that is not there
 	rest := []string{"--etcd-upgrade=false", "--patches=/p", "--allow-x"}
 	return v.do(t, Upgrade{Version: "v1.36.3", ConfigText: upgradeConfiguration, Rest: rest, Remote: r})
 }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -107,17 +108,25 @@ func (b builder) run(ctx context.Context, dir string, args ...string) error {
 
 // sources returns the folder of a module in the cache of modules.
 func (b builder) sources(ctx context.Context, module, version string) (string, error) {
+	found, err := b.downloadModule(ctx, module, version)
+	return found.Dir, err
+}
+
+// downloaded is what Go has of a module: one that wants a newer Go is there as Zip, and not as Dir.
+type downloaded struct{ Dir, Zip, Error string }
+
+func (b builder) downloadModule(ctx context.Context, module, version string) (downloaded, error) {
 	cmd := b.goCommand(ctx, b.source, "mod", "download", "-json", module+"@"+version)
 	cmd.Stderr = io.Discard // the error is in the JSON
 	out, err := cmd.Output()
-	var found struct{ Dir, Error string }
+	var found downloaded
 	if json.Unmarshal(out, &found) == nil && found.Error != "" {
-		return "", fmt.Errorf("download %s %s: %s", module, version, found.Error)
+		err = errors.New(found.Error)
 	}
 	if err != nil {
-		return "", fmt.Errorf("download %s %s: %w", module, version, err)
+		return found, fmt.Errorf("download %s %s: %w", module, version, err)
 	}
-	return found.Dir, nil
+	return found, nil
 }
 
 // etcdOf is the version of etcd that kubeadm of a release deploys.

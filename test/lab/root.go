@@ -29,7 +29,7 @@ func newRoot() *cobra.Command {
 	cmd.PersistentFlags().StringVar(&p.state, "state", cmp.Or(os.Getenv("CCMADM_LAB_STATE"), "/var/lib/ccmadm-lab"), "folder for running labs (CCMADM_LAB_STATE)")
 	cmd.PersistentFlags().StringVar(&p.source, "source", "", "this repository (default: found from the working directory)")
 	cmd.AddCommand(newUp(p), newDown(p), newList(p), newExec(p), newCopy(p), newLoad(p), newNetwork(p),
-		newKill(p), newStart(p), newBuild(p), newMinor(p), newMinors(p), newCCM(p), newMetalLB(p), newKubeVIP(p), newPackages(p),
+		newKill(p), newStart(p), newBuild(p), newMinor(p), newMinors(p), newNext(p), newCCM(p), newMetalLB(p), newKubeVIP(p), newPackages(p),
 		newRelease(p), newUpstream(p), newMetalLBTests(p), newImage(), newBoot())
 	return cmd
 }
