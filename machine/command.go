@@ -52,7 +52,7 @@ func (execRunner) Run(ctx context.Context, c Command) error {
 	}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	// Whatever ends this process, SIGKILL included, ends the program: the next run must not meet it at work.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	cmd.SysProcAttr = endsWithParent()
 	cmd.WaitDelay = 10 * time.Second
 	runtime.LockOSThread() // the signal comes when the thread ends that started the program
 	defer runtime.UnlockOSThread()

@@ -93,3 +93,5 @@ func (r *release) imageName(program string) string {
 }
 
 func (r *release) provenanceName() string { return "ccmadm_" + r.version + "_provenance.json" }
+
+func (r *release) vexName() string { return "ccmadm_" + r.version + ".openvex.json" }

@@ -36,3 +36,14 @@ func sameArch[T comparable](got, want T) error {
 	}
 	return nil
 }
+
+// maxCLI is how large ccmadm may be for linux/amd64, in bytes: it is copied to every machine, and into a pod of each.
+const maxCLI = 40_000_000
+
+// checkSize refuses a ccmadm that has grown over the limit. `go tool nm -size -sort size` shows what is in one without -s.
+func checkSize(program string, on platform, size int64) error {
+	if program != "ccmadm" || on != (platform{"linux", "amd64"}) || size <= maxCLI {
+		return nil
+	}
+	return fmt.Errorf("it has %d bytes, want at most %d", size, maxCLI)
+}

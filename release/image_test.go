@@ -87,3 +87,22 @@ func TestPush(t *testing.T) {
 		}
 	}
 }
+
+func TestCheckSize(t *testing.T) {
+	linux, darwin := platform{"linux", "amd64"}, platform{"darwin", "arm64"}
+	for _, tt := range []struct {
+		program string
+		on      platform
+		size    int64
+		wantErr bool
+	}{
+		{"ccmadm", linux, maxCLI, false},
+		{"ccmadm", linux, maxCLI + 1, true},
+		{"ccmadm", darwin, maxCLI + 1, false},
+		{"cloud-controller-manager", linux, maxCLI + 1, false},
+	} {
+		if err := checkSize(tt.program, tt.on, tt.size); (err != nil) != tt.wantErr {
+			t.Errorf("checkSize(%s, %s, %d): got %v, want an error: %v", tt.program, tt.on, tt.size, err, tt.wantErr)
+		}
+	}
+}

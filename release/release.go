@@ -151,6 +151,13 @@ func (r *release) binary(ctx context.Context, program string, on platform) (stri
 	if err := checkBinary(file, on); err != nil {
 		return "", fmt.Errorf("%s for %s: %w", program, on, err)
 	}
+	info, err := os.Stat(file)
+	if err != nil {
+		return "", err
+	}
+	if err := checkSize(program, on, info.Size()); err != nil {
+		return "", fmt.Errorf("%s for %s: %w", program, on, err)
+	}
 	sum, err := digest(file)
 	r.programs[file] = sum
 	return file, err

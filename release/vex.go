@@ -51,8 +51,6 @@ const (
 	vexAffected    = "affected"
 )
 
-func (r *release) vexName() string { return "ccmadm_" + r.version + ".openvex.json" }
-
 // readVEX returns the document, and its bytes as they are published.
 func readVEX() (vexDocument, []byte, error) {
 	data, err := vexFile.ReadFile("vex/ccmadm.openvex.json")

@@ -17,6 +17,12 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
+// shieldTable is ours alone: it is rewritten as a whole.
+const shieldTable = "ccmadm-control-plane"
+
+// ShieldLine names the table of [Shield] as nft(8) does.
+const ShieldLine = "nftables table inet " + shieldTable
+
 // Addresses are those at which clients reach the API server. They are never a Service's: kube-proxy would
 // send every Node's requests to the API server to that Service.
 type Addresses struct {

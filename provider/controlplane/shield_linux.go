@@ -12,12 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const (
-	// shieldTable is ours alone: it is rewritten as a whole.
-	shieldTable = "ccmadm-control-plane"
-	// shieldPriority is before kube-proxy's chains, which have -100 in modes nftables and iptables, and behind conntrack, -200.
-	shieldPriority = -150
-)
+// shieldPriority is before kube-proxy's chains, which have -100 in modes nftables and iptables, and after conntrack, -200.
+const shieldPriority = -150
 
 // Shield keeps connections to the control plane's address where they go, on this machine: kube-proxy's rules for a Service
 // with the same address and port do not see them. The first NAT rule decides about a connection, and this one replaces
@@ -103,6 +99,3 @@ func Unshield() error {
 	}
 	return nil
 }
-
-// ShieldLine names the table as nft(8) does.
-const ShieldLine = "nftables table inet " + shieldTable
