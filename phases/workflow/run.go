@@ -79,6 +79,9 @@ type Course struct {
 	Previews map[string]Preview // by a dry run of the phases of this run, by their names; nil: there was none
 	AllTried bool               // a dry run of all phases of the list has gone through
 	Journal  *journal.Journal   // of a run that has changed something, or is about to
+	// CertificateKey is that of the certificates which kubeadm has uploaded in this run; empty: it has uploaded none, or did not
+	// print it. It opens the cluster's keys, so it is kept nowhere else: a phase in a process of its own goes without.
+	CertificateKey string
 }
 
 // Changes tells whether a dry run has found a phase that changes something.
