@@ -123,7 +123,7 @@ func New(ctx context.Context, m *machine.Machine, in Inputs, s Streams, version 
 // NewRun returns a run that has read no configuration yet.
 func NewRun(m *machine.Machine, in Inputs, s Streams, version string) *Run {
 	env := NewEnv(m, s, version, in.DryRun)
-	env.Kubeconfig, env.Output, env.Force, env.Existing = in.Kubeconfig, in.Output, in.Force, in.Existing
+	env.Kubeconfig, env.Output, env.Force, env.Existing, env.Quiet = in.Kubeconfig, in.Output, in.Force, in.Existing, in.Quiet
 	return &Run{
 		Host:    &Host{Env: env, Role: in.Role, answers: &answers{}},
 		Request: in.Request, Command: in.Command, Operation: in.Operation, Cache: &Cache{}, Course: &Course{},
@@ -134,7 +134,7 @@ func NewRun(m *machine.Machine, in Inputs, s Streams, version string) *Run {
 func (r *Run) inputs() Inputs {
 	return Inputs{
 		Role: r.Role, Existing: r.Existing, Command: r.Command, Operation: r.Operation, Kubeconfig: r.Kubeconfig,
-		DryRun: r.DryRun, Force: r.Force, Output: r.Output, Request: r.Request,
+		DryRun: r.DryRun, Force: r.Force, Quiet: r.Quiet, Output: r.Output, Request: r.Request,
 	}
 }
 

@@ -47,6 +47,7 @@ func Stream(ctx context.Context, env *Env, shown []string, c machine.Command) er
 		out = io.MultiWriter(out, c.Out)
 	}
 	c.Name, c.In, c.Out, c.Err = "kubeadm", env.In, out, env.Err
+	env.seen.ran = env.seen.ran || !env.DryRun
 	env.Sayf("running kubeadm %s", strings.Join(kubeadm.MaskArgs(shown), " "))
 	var dry bytes.Buffer
 	if env.DryRun {
