@@ -2,10 +2,12 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 	"github.com/ccmadm/ccmadm/templates"
 )
@@ -23,14 +25,19 @@ func newImages(s workflow.Streams) *cobra.Command {
 
 func newImagesList(s workflow.Streams) *cobra.Command {
 	var r renderer
+	var format output.Format
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the images of a provider and of ccmadm, one per line",
 		Long: `The last image is ccmadm's own: pods of adopt, leave, upgrade and rollback with --via pods, and of rehearse, run it.
 If a mirror has it under another name, pass --node-image to these commands. For the images of Kubernetes itself run
 "kubeadm config images list".`,
-		Args: noArgs,
+		Example: "  ccmadm images list --provider aws --kubernetes-version v1.36.3\n  ccmadm images list --provider onprem -o json",
+		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
+			if err := format.Check(); err != nil {
+				return err
+			}
 			p, err := r.profile()
 			if err != nil {
 				return err
@@ -44,14 +51,15 @@ If a mirror has it under another name, pass --node-image to these commands. For 
 			if err != nil {
 				return finding.Usagef("%w", err)
 			}
-			for _, image := range append(images, own) {
-				if _, err := fmt.Fprintln(s.Out, image); err != nil {
-					return err
-				}
-			}
-			return nil
+			images = append(images, own)
+			list := map[string][]string{"images": images} // as "kubeadm config images list" has it
+			return format.Write(s.Out, output.Object(list), func() error {
+				_, err := fmt.Fprintln(s.Out, strings.Join(images, "\n"))
+				return err
+			})
 		},
 	}
 	r.declare(cmd)
+	format.Declare(cmd, output.Text, output.JSON, output.YAML)
 	return cmd
 }

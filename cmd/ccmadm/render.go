@@ -14,6 +14,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/minors"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/phases/manager"
@@ -104,27 +105,29 @@ func (r *renderer) values(p *templates.Profile, files map[string][]byte) templat
 
 func newRender(s workflow.Streams) *cobra.Command {
 	var r renderer
-	var output, dir string
+	var format output.Format
+	var dir string
 	cmd := &cobra.Command{
 		Use:   "render --provider NAME --cluster-name NAME",
 		Short: "Print the manifests for a provider, without a cluster",
 		Long: `Prints the RBAC objects, the Secret if you pass files, and the workload, ready for kubectl apply --server-side. In mode
 StaticPod the last document is the static pod, for ` + machine.CCMManifest + `.
 With -o kustomize, it writes one file per object and a kustomization.yaml to --output-dir.`,
+		Example: `  ccmadm render --provider aws --cluster-name ber1 | kubectl apply --server-side -f -
+  ccmadm render --provider aws --cluster-name ber1 -o kustomize --output-dir ccm`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
+			if err := format.Check(); err != nil {
+				return err
+			}
 			objects, pod, err := r.render(s)
 			if err != nil {
 				return err
 			}
-			switch output {
-			case "yaml":
-				return printObjects(s, objects, pod)
-			case "kustomize":
+			if format.Is("kustomize") {
 				return writeKustomization(s, dir, objects, pod)
-			default:
-				return finding.Usagef("read --output: %q is neither yaml nor kustomize", output)
 			}
+			return printObjects(s, objects, pod)
 		},
 	}
 	r.declare(cmd)
@@ -138,7 +141,7 @@ With -o kustomize, it writes one file per object and a kustomization.yaml to --o
 	flags.BoolVar(&r.nodeAgent, "node-agent", false, "run the provider's agent on each node, too")
 	flags.StringVar(&r.podSubnet, "pod-network-cidr", "", "the cluster's pod CIDR")
 	flags.StringVar(&r.endpoint, "control-plane-endpoint", "", "URL by which pods reach the API server (default: the service, which takes kube-proxy)")
-	flags.StringVarP(&output, "output", "o", "yaml", "yaml or kustomize")
+	format.Declare(cmd, output.YAML, "kustomize")
 	flags.StringVar(&dir, "output-dir", "", "directory for -o kustomize; it is made, and must be empty")
 	return cmd
 }
