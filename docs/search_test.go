@@ -32,6 +32,7 @@ func TestSearch(t *testing.T) {
 		"Ansible":           "tasks/ansible.md",
 		"SELinux":           "tasks/selinux.md",
 		"FAQ":               "faq.md",
+		"shell completion":  "tasks/use-the-command-line.md",
 		// of the titles of kubeadm and kubernetes.io
 		"join machines":        "tasks/init-and-join.md",
 		"upgrade a cluster":    "tasks/upgrade.md",

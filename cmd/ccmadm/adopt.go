@@ -8,6 +8,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
 	"github.com/ccmadm/ccmadm/doctor/rehearsal"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
@@ -32,6 +33,7 @@ type adopter struct {
 	via         string
 	binary      string
 	rehearsed   bool
+	verbose     bool
 }
 
 func newAdopter(command string, adoption *adoption.Adoption) adopter {
@@ -116,10 +118,11 @@ func (a *adopter) bind(cmd *cobra.Command, s workflow.Streams, list []workflow.P
 	flags := cmd.Flags()
 	flags.StringVarP(&o.ConfigFile, "filename", "f", "", "file with a CloudConfiguration")
 	declareVia(flags, &a.via, &adoption.Remote)
+	declareVerbose(flags, &a.verbose)
 	declareNodeTimeout(flags, adoption)
 	declareSkip(flags, &adoption.Remote)
-	flags.StringVarP(&o.Output, "output", "o", "text",
-		"text, or json for one object per change of a node's state and per step; messages go to standard error")
+	output.Var(cmd, &o.Output, "text, or json for one object per change of a node's state and per step; messages go to standard error",
+		output.Text, output.JSON)
 	flags.BoolVar(&adoption.Yes, "yes", false, "do not ask")
 	flags.BoolVar(&o.DryRun, "dry-run", false, "show the plan and each object, and change nothing")
 	flags.BoolVar(&o.Force, "force", false, "take over fields that another field manager owns")
@@ -151,8 +154,8 @@ func (a *adopter) bind(cmd *cobra.Command, s workflow.Streams, list []workflow.P
 func (a *adopter) newRun(cmd *cobra.Command, s workflow.Streams) (*workflow.Run, error) {
 	o := a.options
 	a.adoption.Via = fleet.Via(a.via)
-	o.Flags.Mode = config.Mode(a.mode)
-	if err := checkOutput(o.Output); err != nil {
+	o.Flags.Mode, o.Quiet = config.Mode(a.mode), !a.verbose
+	if err := output.Check(o.Output, output.Text, output.JSON); err != nil {
 		return nil, err
 	}
 	err := checkParallel(&a.adoption.Remote)

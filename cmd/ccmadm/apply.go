@@ -83,11 +83,13 @@ func declareTimeout(cmd *cobra.Command, o *workflow.Inputs) {
 
 func bindApply(cmd *cobra.Command, s workflow.Streams, o *workflow.Inputs, made func(*workflow.Run)) {
 	o.CheckFiles, o.Output = checkFiles, "text"
+	var verbose bool
+	declareVerbose(cmd.Flags(), &verbose)
 	cmd.Flags().StringVarP(&o.ConfigFile, "filename", "f", "", "file with a CloudConfiguration (default: the cluster's record)")
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 	workflow.Bind(cmd, manager.Apply(), names, func(sub *cobra.Command, _ []string, single bool) (*workflow.Run, error) {
-		o.Single = single
+		o.Single, o.Quiet = single, !verbose
 		r, err := workflow.New(sub.Context(), machine.New(), *o, s, version)
 		if err == nil {
 			made(r)

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
 	"github.com/ccmadm/ccmadm/doctor/table"
 	"github.com/ccmadm/ccmadm/kubeadm/identity"
 	"github.com/ccmadm/ccmadm/machine"
@@ -31,7 +32,7 @@ func newCerts(s workflow.Streams) *cobra.Command {
 }
 
 func newCheckExpiration(s workflow.Streams) *cobra.Command {
-	var output string
+	var format output.Format
 	cmd := &cobra.Command{
 		Use:   "check-expiration",
 		Short: "Show when this machine's certificates expire",
@@ -39,22 +40,20 @@ func newCheckExpiration(s workflow.Streams) *cobra.Command {
 for kubeadm's: that of the cloud-controller-manager's static pod, and the one that the pod of the control plane's address
 takes from kube-scheduler.` + exitStatuses(
 			ending{finding.ExitDone, "whatever it shows"}, ending{finding.ExitError, "a file could not be read"}),
-		Args: noArgs,
+		Example: "  ccmadm certs check-expiration\n  ccmadm certs check-expiration -o json",
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkOutput(output); err != nil {
+			if err := format.Check(); err != nil {
 				return err
 			}
 			list, err := identity.CheckExpiration(cmd.Context(), machine.New())
 			if err != nil {
 				return observed(err)
 			}
-			if output == "json" {
-				return printJSON(s.Out, list)
-			}
-			return showExpirations(s.Out, list)
+			return format.Write(s.Out, output.Object(list), func() error { return showExpirations(s.Out, list) })
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	format.Declare(cmd, output.Text, output.JSON, output.YAML)
 	return cmd
 }
 

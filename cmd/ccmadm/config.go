@@ -31,10 +31,11 @@ func newConfig(s workflow.Streams) *cobra.Command {
 func newConfigPrint(s workflow.Streams) *cobra.Command {
 	var path string
 	cmd := &cobra.Command{
-		Use:   "print",
-		Short: "Print every setting with its value or default",
-		Long:  `Prints every setting. ccmadm detects empty settings when it runs; ` + "`ccmadm config schema`" + ` describes how.`,
-		Args:  noArgs,
+		Use:     "print",
+		Short:   "Print every setting with its value or default",
+		Long:    `Prints every setting. ccmadm detects empty settings when it runs; ` + "`ccmadm config schema`" + ` describes how.`,
+		Example: "  ccmadm config print > cloud.yaml\n  ccmadm config print --config cloud.yaml",
+		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			config := &config.CloudConfiguration{}
 			if path != "" {
@@ -87,7 +88,8 @@ func newConfigValidate(s workflow.Streams) *cobra.Command {
 		Short: "Check a file that has a CloudConfiguration document, alone or among kubeadm's",
 		Long: `Checks the CloudConfiguration, and in kubeadm's documents the names of kinds and fields. "kubeadm config validate"
 checks the values there.`,
-		Args: noArgs,
+		Example: "  ccmadm config validate --config kubeadm.yaml",
+		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			data, err := os.ReadFile(path)
 			if err != nil {
@@ -126,9 +128,10 @@ func namesRead(path string, data []byte) error {
 func newConfigMigrate(s workflow.Streams) *cobra.Command {
 	var path string
 	cmd := &cobra.Command{
-		Use:   "migrate",
-		Short: "Print the CloudConfiguration in the newest version, " + v1alpha1.APIVersion,
-		Args:  noArgs,
+		Use:     "migrate",
+		Short:   "Print the CloudConfiguration in the newest version, " + v1alpha1.APIVersion,
+		Example: "  ccmadm config migrate --config cloud.yaml > migrated.yaml",
+		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			config, err := readConfig(path)
 			if err != nil {

@@ -13,6 +13,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/completion"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
 	"github.com/ccmadm/ccmadm/manifests/lint"
 	"github.com/ccmadm/ccmadm/phases/workflow"
@@ -90,12 +92,13 @@ that was read to a file, without credentials; --from diagnoses that file anywher
 		},
 	}
 	d.declareAll(cmd)
+	cmd.ValidArgsFunction = completion.Nodes(d.connect)
 	return cmd
 }
 
 // declareAll is for doctor itself; why has less.
 func (d *doctor) declareAll(cmd *cobra.Command) {
-	d.declareFormats(cmd, "text", "json", "sarif", "html")
+	d.declareFormats(cmd, output.Text, output.JSON, output.YAML, "sarif", "html")
 	d.declareSource(cmd)
 	d.declareHost(cmd)
 	cmd.Flags().StringVar(&d.save, "save", "", "save the input of the diagnosis to this file, as JSON")
@@ -113,11 +116,11 @@ func (d *doctor) declareAll(cmd *cobra.Command) {
 
 // check refuses flags that have no meaning together.
 func (d *doctor) check() error {
-	switch err := d.checkFormat(); {
+	switch err := d.output.Check(); {
 	case err != nil:
 		return err
-	case (d.watch || d.fix) && d.output != "text":
-		return finding.Usagef("read --output: --watch and --fix show text, not %s", d.output)
+	case (d.watch || d.fix) && !d.output.Is(output.Text):
+		return finding.Usagef("read --output: --watch and --fix show text, not %s", &d.output)
 	case d.interval < time.Second:
 		return finding.Usagef("read --interval: %s is less than a second", d.interval)
 	case d.yes && !d.fix:
@@ -138,21 +141,26 @@ one node.` + exitStatuses(
 		Example: "  ccmadm why w1",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return finding.Usagef("%s: want one node, got %d arguments", cmd.CommandPath(), len(args)).
+				return finding.Usagef("%s: want one node, got %s", cmd.CommandPath(), finding.Count(len(args), "argument")).
 					WithHint("%s w1; ccmadm status shows them", cmd.CommandPath())
 			}
-			diagnosis, err := d.diagnose(cmd.Context(), s)
+			if err := d.output.Check(); err != nil {
+				return err
+			}
+			found, err := d.diagnose(cmd.Context(), s)
 			if err != nil {
 				return err
 			}
-			wrong, err := diagnosis.WriteWhy(s.Out, args[0])
-			if err == nil && wrong {
+			why := found.Why(args[0])
+			err = d.output.Write(s.Out, output.Object(why), func() error { return why.WriteText(s.Out) })
+			if err == nil && why.Cause != nil {
 				err = errFound
 			}
 			return err
 		},
 	}
-	d.declareKubeconfig(cmd)
+	d.declareFormats(cmd, output.Text, output.JSON, output.YAML)
+	cmd.ValidArgsFunction = completion.Nodes(d.connect)
 	d.declareSource(cmd)
 	return cmd
 }
@@ -220,16 +228,14 @@ func (d *doctor) cluster(ctx context.Context, s workflow.Streams) (*diagnosis.Sn
 
 func (d *doctor) tell(s workflow.Streams, found *diagnosis.Diagnosis) error {
 	var err error
-	switch d.output {
-	case "json":
-		err = printJSON(s.Out, found)
-	case "sarif":
+	switch {
+	case d.output.Is("sarif"):
 		list := found.Findings()
 		err = lint.WriteSARIF(s.Out, version, diagnosis.Kinds(list), list)
-	case "html":
+	case d.output.Is("html"):
 		err = found.WriteHTML(s.Out)
 	default:
-		err = found.WriteText(s.Out, colours(s))
+		err = d.output.Write(s.Out, output.Object(found), func() error { return found.WriteText(s.Out, colours(s)) })
 	}
 	if err != nil {
 		return fmt.Errorf("show the diagnosis: %w", err)

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"encoding/json"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,6 +9,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/workflow"
@@ -21,6 +20,7 @@ type workflowFlags struct {
 	options     workflow.Inputs
 	credentials []string
 	mode        string
+	verbose     bool
 	nodeAgent   bool
 	routes      bool
 	serving     bool
@@ -34,8 +34,8 @@ func (w *workflowFlags) declare(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig to use instead of this machine's own")
 	flags.StringSliceVar(&o.IgnorePreflightErrors, "ignore-preflight-errors", nil, "checks, kubeadm's or ccmadm's, whose failure is only a warning; 'all' for each")
 	flags.BoolVar(&o.DryRun, "dry-run", false, "show what would change, and change nothing")
+	declareVerbose(flags, &w.verbose)
 	flags.BoolVar(&o.Force, "force", false, "replace a static pod manifest that was edited by hand, and fields that another field manager owns")
-	flags.StringVarP(&o.Output, "output", "o", "text", "text, or json for one object per change of a node's state")
 	flags.StringVar(&o.Flags.Provider, "provider", "", "provider, or auto to ask the machine's DMI data (default onprem)")
 	flags.StringVar(&o.Flags.Profile, "profile", "", "file with a provider profile of your own")
 	flags.StringVar(&o.Flags.ClusterName, "cluster-name", "", "name given to the provider (default: from the cluster's CA)")
@@ -59,7 +59,7 @@ func (w *workflowFlags) declare(flags *pflag.FlagSet) {
 // newRun builds what the phases are given.
 func (w *workflowFlags) newRun(cmd *cobra.Command, s workflow.Streams, single bool) (*workflow.Run, error) {
 	o := w.options
-	o.Single = single
+	o.Single, o.Quiet = single, !w.verbose
 	o.CheckFiles = checkFiles
 	o.Flags.Mode = config.Mode(w.mode)
 	o.Flags.Wait.Timeout = w.timeout
@@ -76,10 +76,15 @@ func (w *workflowFlags) newRun(cmd *cobra.Command, s workflow.Streams, single bo
 	if o.Flags.Credentials, err = parseCredentials(w.credentials); err != nil {
 		return nil, err
 	}
-	if err := checkOutput(o.Output); err != nil {
+	if err := output.Check(o.Output, output.Text, output.JSON); err != nil {
 		return nil, err
 	}
 	return workflow.New(cmd.Context(), machine.New(), o, s, version)
+}
+
+// declareVerbose declares whether what stays as it is has lines of its own.
+func declareVerbose(flags *pflag.FlagSet, verbose *bool) {
+	flags.BoolVar(verbose, "verbose", false, "list files and objects that stay unchanged, too")
 }
 
 // parseCredentials reads --credential. File names are relative to the working directory.
@@ -99,25 +104,12 @@ func parseCredentials(given []string) ([]config.Credential, error) {
 	return list, nil
 }
 
-func checkOutput(format string) error {
-	if format == "text" || format == "json" {
-		return nil
-	}
-	return finding.Usagef("read --output: %q is neither text nor json", format)
-}
-
-// printJSON is what -o json prints.
-func printJSON(out io.Writer, value any) error {
-	encoder := json.NewEncoder(out)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(value)
-}
-
 // bindWorkflow gives a command its flags, those of kubeadm that users expect without a --, and its phases.
 func bindWorkflow(cmd *cobra.Command, s workflow.Streams, w *workflowFlags, list []workflow.Phase) {
 	flags := cmd.Flags()
 	w.options.Kubeadm = kubeadm.Flags(w.options.Role)
 	w.declare(flags)
+	output.Var(cmd, &w.options.Output, "text, or json for one object per change of a node's state", output.Text, output.JSON)
 	w.options.Kubeadm.VisitAll(func(f *pflag.Flag) {
 		if flags.Lookup(f.Name) == nil && f.Name != "skip-phases" { // those are ours; kubeadm's own go after --
 			flags.AddFlag(f) // the same flag in both sets: it travels once

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
 	"github.com/ccmadm/ccmadm/doctor/table"
 	"github.com/ccmadm/ccmadm/images"
 	"github.com/ccmadm/ccmadm/machine"
@@ -54,31 +55,32 @@ func (r *renderer) images() ([]string, error) {
 
 func newImagesList(s workflow.Streams) *cobra.Command {
 	var r renderer
-	var output string
+	var format output.Format
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the images of a provider and of ccmadm, one per line",
 		Long: `The last image is ccmadm's own: pods of adopt, leave, upgrade and rollback with --via pods, and of rehearse, run it.
 If a mirror has it under another name, pass --node-image to these commands. For the images of Kubernetes itself run
 "kubeadm config images list".`,
-		Args: noArgs,
+		Example: "  ccmadm images list --provider aws --kubernetes-version v1.36.3\n  ccmadm images list --provider onprem -o json",
+		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if err := checkOutput(output); err != nil {
+			if err := format.Check(); err != nil {
 				return err
 			}
 			list, err := r.images()
 			if err != nil {
 				return err
 			}
-			if output == "json" {
-				return printJSON(s.Out, list)
-			}
-			_, err = fmt.Fprintln(s.Out, strings.Join(list, "\n"))
-			return err
+			shown := map[string][]string{"images": list} // as "kubeadm config images list" has it
+			return format.Write(s.Out, output.Object(shown), func() error {
+				_, err := fmt.Fprintln(s.Out, strings.Join(list, "\n"))
+				return err
+			})
 		},
 	}
 	r.declare(cmd)
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	format.Declare(cmd, output.Text, output.JSON, output.YAML)
 	return cmd
 }
 
@@ -92,7 +94,7 @@ func declareArch(cmd *cobra.Command, archs *[]string) {
 func newImagesVerify(s workflow.Streams) *cobra.Command {
 	var r renderer
 	var archs []string
-	var output string
+	var format output.Format
 	cmd := &cobra.Command{
 		Use:   "verify --provider NAME",
 		Short: "Ask registries whether they have the images of a provider and of ccmadm",
@@ -105,7 +107,7 @@ A registry that denies access, limits requests or does not respond is reported a
 		Example: "  ccmadm images verify --provider aws --kubernetes-version 1.37 --arch amd64,arm64",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkOutput(output); err != nil {
+			if err := format.Check(); err != nil {
 				return err
 			}
 			list, err := r.images()
@@ -113,21 +115,19 @@ A registry that denies access, limits requests or does not respond is reported a
 				return err
 			}
 			found := images.Verify(cmd.Context(), images.Registries{UserAgent: "ccmadm/" + version}, list, archs)
-			if output == "json" {
-				err = printJSON(s.Out, found)
-			} else {
+			err = format.Write(s.Out, output.Object(found), func() error {
 				w := table.New(s.Out, "IMAGE", "ARCHITECTURE", "STATE", "REASON")
 				for _, f := range found {
 					w.Row(f.Image, f.Architecture, string(f.State), f.Reason)
 				}
-				err = w.Flush()
-			}
+				return w.Flush()
+			})
 			return errors.Join(err, judgeImages(found))
 		},
 	}
 	r.declare(cmd)
 	declareArch(cmd, &archs)
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	format.Declare(cmd, output.Text, output.JSON, output.YAML)
 	return cmd
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -15,6 +14,8 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/completion"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
 	"github.com/ccmadm/ccmadm/doctor/table"
 	"github.com/ccmadm/ccmadm/phases/adoption"
 	"github.com/ccmadm/ccmadm/phases/journal"
@@ -36,12 +37,12 @@ The journal holds no secrets. -o json prints one run a line.`,
   ccmadm journal 7`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.checkFormat(); err != nil {
+			if err := o.output.Check(); err != nil {
 				return err
 			}
 			runs, err := o.runs(cmd.Context(), s)
 			if err != nil || len(args) == 0 {
-				return firstError(err, func() error { return printRuns(s.Out, runs, o.output, time.Now()) })
+				return firstError(err, func() error { return printRuns(s.Out, runs, &o.output, time.Now()) })
 			}
 			id, err := runID(args[0])
 			if err != nil {
@@ -51,14 +52,14 @@ The journal holds no secrets. -o json prints one run a line.`,
 			if err != nil {
 				return err
 			}
-			if o.output == "json" {
-				return json.NewEncoder(s.Out).Encode(run)
-			}
-			printSteps(s.Out, run)
-			return nil
+			return o.output.Write(s.Out, output.Line(run), func() error {
+				printSteps(s.Out, run)
+				return nil
+			})
 		},
 	}
-	o.declareFormats(cmd, "text", "json")
+	o.declareFormats(cmd, output.Text, output.JSON, output.YAML)
+	cmd.ValidArgsFunction = completion.Runs(o.connect)
 	return cmd
 }
 
@@ -94,10 +95,11 @@ func runID(arg string) (int, error) {
 	return id, nil
 }
 
-func printRuns(out io.Writer, runs []journal.Run, format string, now time.Time) error {
-	if format == "json" {
-		return printLines(out, runs)
-	}
+func printRuns(out io.Writer, runs []journal.Run, format *output.Format, now time.Time) error {
+	return format.Write(out, output.Lines(runs), func() error { return tabulateRuns(out, runs, now) })
+}
+
+func tabulateRuns(out io.Writer, runs []journal.Run, now time.Time) error {
 	w := table.New(out, "RUN", "COMMAND", "MACHINE", "STATE", "STEPS", "AGE", "TOOK")
 	for i := range runs {
 		r := &runs[i]

@@ -1,9 +1,9 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +12,8 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/completion"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
 	"github.com/ccmadm/ccmadm/doctor/network"
 	"github.com/ccmadm/ccmadm/doctor/table"
 	"github.com/ccmadm/ccmadm/phases/workflow"
@@ -38,22 +40,20 @@ func newLBList(s workflow.Streams) *cobra.Command {
 		Long: `Shows every LoadBalancer Service. READY is the condition ` + v1alpha1.LoadBalancerReady + `, or the state as
 observed if the cloud-controller-manager has not set the condition.` + exitStatuses(
 			ending{finding.ExitNotInTime, "a Service is not ready"}),
-		Args: noArgs,
+		Example: "  ccmadm lb list\n  ccmadm lb list -o wide",
+		Args:    noArgs,
 		RunE: o.look(s, func(snapshot *network.Snapshot) error {
 			list := snapshot.Balancers()
-			var err error
-			if o.output == "json" {
-				err = printLines(s.Out, list)
-			} else {
-				err = printBalancers(s.Out, list, o.output == "wide", snapshot.Now)
-			}
+			err := o.output.Write(s.Out, output.Lines(list), func() error {
+				return printBalancers(s.Out, list, o.output.Is(output.Wide), snapshot.Now)
+			})
 			if err != nil {
 				return err
 			}
 			return notReady(list)
 		}),
 	}
-	o.declareFormats(cmd, "text", "wide", "json")
+	o.declareFormats(cmd, output.Text, output.Wide, output.JSON, output.YAML)
 	return cmd
 }
 
@@ -99,29 +99,46 @@ func notReady(list []network.Balancer) error {
 func newLBPools(s workflow.Streams) *cobra.Command {
 	var o observer
 	cmd := &cobra.Command{
-		Use:   "pools",
+		Use:   "pools [POOL...]",
 		Short: "List AddressPools, their usage and status",
-		Long: `Shows every AddressPool with its status.` + exitStatuses(
+		Long: `Shows every AddressPool, or the named ones, with its status.` + exitStatuses(
 			ending{finding.ExitNotInTime, "an AddressPool is not Ready"}),
-		Args: noArgs,
-		RunE: o.look(s, func(snapshot *network.Snapshot) error {
-			if !snapshot.Defined {
-				fmt.Fprintln(s.Err, "ccmadm: note: this cluster has no AddressPools: `ccmadm init phase node-agent` defines them")
-			}
-			var err error
-			if o.output == "json" {
-				err = printLines(s.Out, snapshot.Pools)
-			} else {
-				err = printPools(s.Out, snapshot.Pools)
-			}
-			if err != nil {
-				return err
-			}
-			return brokenPools(snapshot.Pools)
-		}),
+		Example: "  ccmadm lb pools\n  ccmadm lb pools lan -o yaml",
+		RunE: func(cmd *cobra.Command, names []string) error {
+			return o.look(s, func(snapshot *network.Snapshot) error {
+				if !snapshot.Defined {
+					fmt.Fprintln(s.Err, "ccmadm: note: this cluster has no AddressPools: `ccmadm init phase node-agent` defines them")
+				}
+				pools, err := namedPools(snapshot.Pools, names)
+				if err != nil {
+					return err
+				}
+				if err := o.output.Write(s.Out, output.Lines(pools), func() error { return printPools(s.Out, pools) }); err != nil {
+					return err
+				}
+				return brokenPools(pools)
+			})(cmd, names)
+		},
 	}
-	o.declareFormats(cmd, "text", "json")
+	o.declareFormats(cmd, output.Text, output.JSON, output.YAML)
+	cmd.ValidArgsFunction = completion.Pools(o.connect)
 	return cmd
+}
+
+// namedPools are all without a name.
+func namedPools(all []v1alpha1.AddressPool, names []string) ([]v1alpha1.AddressPool, error) {
+	if len(names) == 0 {
+		return all, nil
+	}
+	var list []v1alpha1.AddressPool
+	for _, name := range names {
+		i := slices.IndexFunc(all, func(p v1alpha1.AddressPool) bool { return p.Name == name })
+		if i < 0 {
+			return nil, finding.Errorf("find AddressPool/%s: there is none", name).WithHint("ccmadm lb pools shows them")
+		}
+		list = append(list, all[i])
+	}
+	return list, nil
 }
 
 func printPools(out io.Writer, pools []v1alpha1.AddressPool) error {
@@ -147,17 +164,6 @@ func brokenPools(pools []v1alpha1.AddressPool) error {
 				Code: finding.ExitNotInTime, Err: fmt.Errorf("AddressPool %s is not Ready: %s", pools[i].Name, finding.Clean(c.Message)),
 				Hint: finding.PoolNotReady.Kind().Do,
 			}
-		}
-	}
-	return nil
-}
-
-// printLines writes one JSON object a line.
-func printLines[T any](out io.Writer, list []T) error {
-	encoder := json.NewEncoder(out)
-	for _, item := range list {
-		if err := encoder.Encode(item); err != nil {
-			return err
 		}
 	}
 	return nil

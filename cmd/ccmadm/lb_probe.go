@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
 	"github.com/ccmadm/ccmadm/doctor/table"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/workflow"
@@ -31,9 +32,9 @@ kubeconfig and the cluster answers within seconds.` + exitStatuses(
 		Example: "  ccmadm lb probe 192.0.2.50",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return finding.Usagef("%s: want one address, got %d arguments", cmd.CommandPath(), len(args))
+				return finding.Usagef("%s: want one address, got %s", cmd.CommandPath(), finding.Count(len(args), "argument"))
 			}
-			if err := checkOutput(o.output); err != nil {
+			if err := o.output.Check(); err != nil {
 				return err
 			}
 			addr, err := netip.ParseAddr(args[0])
@@ -51,7 +52,7 @@ kubeconfig and the cluster answers within seconds.` + exitStatuses(
 			if err != nil {
 				return observed(err)
 			}
-			if err := printAnswers(s, o.output, ifi.Name, o.answers(cmd.Context(), s, ifi, found)); err != nil {
+			if err := printAnswers(s, &o.output, ifi.Name, o.answers(cmd.Context(), s, ifi, found)); err != nil {
 				return err
 			}
 			here, err := interfaceWith(addr)
@@ -61,21 +62,19 @@ kubeconfig and the cluster answers within seconds.` + exitStatuses(
 			return judgeNeighbours(addr, found, here)
 		},
 	}
-	o.declareKubeconfig(cmd)
+	o.declareFormats(cmd, output.Text, output.JSON, output.YAML)
 	cmd.Flags().StringVar(&name, "interface", "", "network interface to ask on (default: the one with a subnet that holds the address)")
-	cmd.Flags().StringVarP(&o.output, "output", "o", "text", "text, json")
 	return cmd
 }
 
-func printAnswers(s workflow.Streams, output, ifi string, found []answer) error {
-	if output == "json" {
-		return printLines(s.Out, found)
-	}
-	w := table.New(s.Out, "MAC", "INTERFACE", "AFTER", "NODE")
-	for _, n := range found {
-		w.Row(n.MAC, ifi, n.After.Round(10*time.Microsecond), strings.Join(n.Nodes, ", "))
-	}
-	return w.Flush()
+func printAnswers(s workflow.Streams, format *output.Format, ifi string, found []answer) error {
+	return format.Write(s.Out, output.Lines(found), func() error {
+		w := table.New(s.Out, "MAC", "INTERFACE", "AFTER", "NODE")
+		for _, n := range found {
+			w.Row(n.MAC, ifi, n.After.Round(10*time.Microsecond), strings.Join(n.Nodes, ", "))
+		}
+		return w.Flush()
+	})
 }
 
 // judgeNeighbours judges by who answers; here is the interface of this machine that has the address, if there is one.

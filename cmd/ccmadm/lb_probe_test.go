@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
 	"github.com/ccmadm/ccmadm/doctor/network"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/workflow"
@@ -66,13 +67,14 @@ func TestNamed(t *testing.T) {
 func TestPrintAnswers(t *testing.T) {
 	one := machine.Neighbour{MAC: macW1, After: 120 * time.Microsecond}
 	list := []answer{{Neighbour: one, Nodes: []string{"w1", "w2"}}}
-	for output, want := range map[string]string{
+	for format, want := range map[string]string{
 		"text": "MAC                INTERFACE  AFTER  NODE\n" + macW1 + "  eth0       120µs  w1, w2\n",
+		"yaml": "after: 120000\nmac: \"" + macW1 + "\"\nnodes:\n- w1\n- w2\n",
 		"json": `{"mac":"` + macW1 + `","after":120000,"nodes":["w1","w2"]}` + "\n",
 	} {
 		var out bytes.Buffer
-		if err := printAnswers(workflow.Streams{Out: &out}, output, "eth0", list); err != nil || out.String() != want {
-			t.Errorf("%s: got %q, %v, want %q", output, out.String(), err, want)
+		if err := printAnswers(workflow.Streams{Out: &out}, output.Named(format), "eth0", list); err != nil || out.String() != want {
+			t.Errorf("%s: got %q, %v, want %q", format, out.String(), err, want)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
 	"github.com/ccmadm/ccmadm/doctor/network"
 	"github.com/ccmadm/ccmadm/doctor/table"
 	"github.com/ccmadm/ccmadm/phases/workflow"
@@ -25,9 +26,10 @@ is up to 20 seconds old while nothing changes; a machine without an agent report
 the network instead.` + exitStatuses(
 			ending{finding.ExitError, "the cluster has no such address, or does not answer"},
 			ending{finding.ExitNotInTime, "no control plane has the address, or no agent reports"}),
-		Args: noArgs,
+		Example: "  ccmadm lb vip",
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.checkFormat(); err != nil {
+			if err := o.output.Check(); err != nil {
 				return err
 			}
 			v, err := o.vip(cmd.Context(), s)
@@ -38,11 +40,7 @@ the network instead.` + exitStatuses(
 				return finding.Errorf("find the control plane's own address: no static pod of this cluster holds one").
 					WithHint("controlPlaneVIP of `ccmadm init` makes one; `kubectl cluster-info` shows the address that is used instead")
 			}
-			if o.output == "json" {
-				err = printLines(s.Out, []*network.VIP{v})
-			} else {
-				err = printVIP(s.Out, v)
-			}
+			err = o.output.Write(s.Out, output.Line(v), func() error { return printVIP(s.Out, v) })
 			if err != nil || len(v.Owners) > 0 {
 				return err
 			}
@@ -51,7 +49,7 @@ the network instead.` + exitStatuses(
 			}
 		},
 	}
-	o.declareFormats(cmd, "text", "json")
+	o.declareFormats(cmd, output.Text, output.JSON, output.YAML)
 	return cmd
 }
 

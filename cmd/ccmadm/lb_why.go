@@ -10,6 +10,8 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/completion"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
 	"github.com/ccmadm/ccmadm/doctor/network"
 	"github.com/ccmadm/ccmadm/doctor/table"
 	"github.com/ccmadm/ccmadm/phases/workflow"
@@ -31,10 +33,10 @@ Neither a cordon nor ` + "`kubectl drain`" + ` moves an address:
 		Example: "  ccmadm lb why shop/web",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return finding.Usagef("%s: want one Service, got %d arguments", cmd.CommandPath(), len(args)).
+				return finding.Usagef("%s: want one Service, got %s", cmd.CommandPath(), finding.Count(len(args), "argument")).
 					WithHint("%s shop/web; ccmadm lb list shows them", cmd.CommandPath())
 			}
-			if err := o.checkFormat(); err != nil {
+			if err := o.output.Check(); err != nil {
 				return err
 			}
 			name := args[0]
@@ -49,18 +51,15 @@ Neither a cordon nor ` + "`kubectl drain`" + ` moves an address:
 			if why == nil {
 				return finding.Errorf("find Service/%s: there is none of type LoadBalancer", name).WithHint("ccmadm lb list shows them")
 			}
-			if o.output == "json" {
-				err = printLines(s.Out, []*network.Why{why})
-			} else {
-				err = printWhy(s.Out, why, o.output == "wide")
-			}
+			err = o.output.Write(s.Out, output.Line(why), func() error { return printWhy(s.Out, why, o.output.Is(output.Wide)) })
 			if err != nil || why.Ready {
 				return err
 			}
 			return &finding.Error{Code: finding.ExitNotInTime, Err: fmt.Errorf("look at Service/%s: it is not ready: %s", name, table.OrDash(why.Reason))}
 		},
 	}
-	o.declareFormats(cmd, "text", "wide", "json")
+	o.declareFormats(cmd, output.Text, output.Wide, output.JSON, output.YAML)
+	cmd.ValidArgsFunction = completion.Services(o.connect)
 	return cmd
 }
 

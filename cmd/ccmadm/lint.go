@@ -14,6 +14,8 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/minors"
 	"github.com/ccmadm/ccmadm/api/redact"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/explain"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/manifests/lint"
 	"github.com/ccmadm/ccmadm/phases/workflow"
@@ -26,7 +28,7 @@ type lintCommand struct {
 	diff    bool
 	strict  bool
 	verbose bool
-	output  string
+	output  output.Format
 	version string
 	explain string
 }
@@ -34,27 +36,38 @@ type lintCommand struct {
 func newLint(s workflow.Streams) *cobra.Command {
 	var l lintCommand
 	cmd := &cobra.Command{
-		Use:   "lint -f FILE|DIRECTORY|-",
+		Use:   "lint FILE|DIRECTORY|-...",
 		Short: "Check manifests and kubeadm configurations, and fix them",
 		Long: `Checks manifests of a cloud-controller-manager, and configurations of kubeadm and of Cluster API, for mistakes that
 block the bootstrap of a cluster, documents of kubeadm and ccmadm for unknown fields, and kubeadm's patches for targets that the version has. No cluster is needed. All files are
 checked together: a permission may be granted in another file than the pod that needs it. Check a Helm chart as the output of
 ` + "`helm template`" + `.
 
-Each finding has the ID of a rule, which --explain ID and docs/reference/lint.md explain. An error blocks a bootstrap; a
-warning breaks something later, or elsewhere. A note is about what a later version of Kubernetes ends, and does not change the
-exit status. --fix fixes findings with one right answer: in the file, where comments, order and anchors stay; with -f -, on
-standard output. The previous content is kept beside the file as FILE.bak, unless it is in a Git work tree. --diff shows what
+Each finding has the ID of a rule, which ` + "`ccmadm explain ID`" + ` and docs/reference/lint.md explain. An error blocks a
+bootstrap; a warning breaks something later, or elsewhere. A note is about what a later version of Kubernetes ends, and does not
+change the exit status. --fix fixes findings with one right answer: in the file, where comments, order and anchors stay; with -,
+on standard output. The previous content is kept beside the file as FILE.bak, unless it is in a Git work tree. --diff shows what
 --fix would do, and changes nothing.
 
 A file that cannot be read does not hide the findings of the others.` + exitStatuses(
 			ending{finding.ExitDone, "no errors; with --strict, no warnings either"},
 			ending{finding.ExitError, "a file cannot be read, or there is nothing in it to check"},
 			ending{finding.ExitUsage, "a file does not exist"}, ending{finding.ExitFound, "there are findings"}),
-		Args: noArgs,
-		RunE: func(*cobra.Command, []string) error {
+		Example: `  ccmadm lint kubeadm.yaml
+  helm template ccm vendor/ccm | ccmadm lint -
+  ccmadm lint --fix manifests/`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := l.output.Check(); err != nil {
+				return err
+			}
 			if l.explain != "" {
-				return explain(s.Out, l.explain, l.output)
+				fmt.Fprintf(s.Err, "ccmadm: note: ccmadm explain %s says the same\n", finding.Clean(l.explain))
+				return explain.Show(s.Out, &l.output, l.explain, lintRules())
+			}
+			l.paths = append(l.paths, args...)
+			if len(l.paths) == 0 {
+				return finding.Usagef("%s: want a file, a directory, or - for standard input", cmd.CommandPath()).
+					WithHint("%s kubeadm.yaml", cmd.CommandPath())
 			}
 			return l.run(s)
 		},
@@ -65,43 +78,25 @@ A file that cannot be read does not hide the findings of the others.` + exitStat
 		"filename",
 		"f",
 		nil,
-		"file, directory (its .yaml, .yml and .json, with sub-directories), or - for standard input; may be repeated",
+		"as an argument: file, directory (its .yaml, .yml and .json, with sub-directories), or - for standard input; may be repeated",
 	)
 	flags.BoolVar(&l.fix, "fix", false, "fix findings that have one right answer")
 	flags.BoolVar(&l.diff, "diff", false, "show what --fix would do, and change nothing")
 	flags.BoolVar(&l.strict, "strict", false, "warnings count for the exit status as errors do")
 	flags.BoolVarP(&l.verbose, "verbose", "v", false, "list skipped objects")
-	flags.StringVarP(&l.output, "output", "o", "text", "text, json or sarif (SARIF 2.1.0)")
+	l.output.Declare(cmd, output.Text, output.JSON, output.YAML, "sarif")
 	flags.StringVar(&l.version, "kubernetes-version", minors.Newest(), "the version that kubeadm configurations are for")
-	flags.StringVar(&l.explain, "explain", "", "explain the ID of a finding, or its reason, and check nothing")
-	cmd.MarkFlagsOneRequired("filename", "explain")
+	flags.StringVar(&l.explain, "explain", "", "as ccmadm explain does")
+	_ = flags.MarkHidden("explain") // it is declared above
 	cmd.MarkFlagsMutuallyExclusive("filename", "explain")
 	cmd.MarkFlagsMutuallyExclusive("fix", "diff")
 	return cmd
-}
-
-// explain shows an entry of the catalogue.
-func explain(out io.Writer, name, format string) error {
-	kind, ok := finding.Lookup(name)
-	if !ok {
-		return &finding.Error{
-			Code: finding.ExitUsage, Err: fmt.Errorf("explain %q: there is no such finding", name),
-			Hint: "docs/reference/lint.md and docs/reference/findings.md list all",
-		}
-	}
-	if format == "json" {
-		return printJSON(out, kind)
-	}
-	return kind.Explain(out)
 }
 
 func (l *lintCommand) run(s workflow.Streams) error {
 	minor, err := l.minor()
 	if err != nil {
 		return err
-	}
-	if !slices.Contains([]string{"text", "json", "sarif"}, l.output) {
-		return finding.Usagef("-o %q: want text, json or sarif", l.output)
 	}
 	inputs, unread := readLintInputs(l.paths, s.In)
 	c := &lintCheck{inputs: inputs, minor: minor}
@@ -176,13 +171,15 @@ func (l *lintCommand) report(s workflow.Streams, left []finding.Finding) error {
 	if l.fix && slices.Contains(l.paths, "-") || l.diff {
 		out = s.Err
 	}
-	switch l.output {
-	case "json":
-		return finding.WriteJSON(out, left)
-	case "sarif":
+	if l.output.Is("sarif") {
 		return lint.WriteSARIF(out, version, lintRules(), left)
 	}
-	return finding.WriteText(out, left)
+	return l.output.Write(out, findings(left), func() error { return finding.WriteText(out, left) })
+}
+
+// findings are those of a report, for programs.
+func findings(list []finding.Finding) func(io.Writer) error {
+	return func(out io.Writer) error { return finding.WriteJSON(out, list) }
 }
 
 func lintRules() []finding.Kind { return slices.Concat(kubeadm.Rules(), lint.Rules()) }
@@ -212,7 +209,7 @@ func (l *lintCommand) verdict(s workflow.Streams, c *lintCheck, left []finding.F
 			fixable++
 		}
 	}
-	summary := fmt.Errorf("%d errors, %d warnings", errorCount, warnings)
+	summary := errors.New(finding.Count(errorCount, "error") + ", " + finding.Count(warnings, "warning"))
 	failed := errorCount > 0 || l.strict && warnings > 0
 	err := &finding.Error{Code: finding.ExitFound, Err: summary}
 	switch {

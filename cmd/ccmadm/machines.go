@@ -32,16 +32,17 @@ func newMachines(s workflow.Streams) *cobra.Command {
 func newMachinesCheck(s workflow.Streams) *cobra.Command {
 	var path string
 	cmd := &cobra.Command{
-		Use:   "check",
-		Short: "Validate an inventory without a cluster",
-		Args:  noArgs,
+		Use:     "check",
+		Short:   "Validate an inventory without a cluster",
+		Example: "  ccmadm machines check -f machines.yaml",
+		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			inv, _, err := readInventory(path)
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(s.Out, "%s: ok, site %s, serial %d, %d machines\n", path, inv.Metadata.Site,
-				inv.Metadata.Serial, len(inv.Machines))
+			_, err = fmt.Fprintf(s.Out, "%s: ok, site %s, serial %d, %s\n", path, inv.Metadata.Site,
+				inv.Metadata.Serial, finding.Count(len(inv.Machines), "machine"))
 			return err
 		},
 	}
@@ -53,9 +54,10 @@ func newMachinesExport(s workflow.Streams) *cobra.Command {
 	var o observer
 	var site string
 	cmd := &cobra.Command{
-		Use:   "export",
-		Short: "Print an inventory of the running cluster, as a start for one of your own",
-		Args:  noArgs,
+		Use:     "export",
+		Short:   "Print an inventory of the running cluster, as a start for one of your own",
+		Example: "  ccmadm machines export --site ber1 > machines.yaml",
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			nodes, err := o.nodes(cmd.Context(), s)
 			if err != nil {

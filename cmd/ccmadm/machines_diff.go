@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
 	"github.com/ccmadm/ccmadm/doctor/table"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 	"github.com/ccmadm/ccmadm/provider"
@@ -39,7 +39,7 @@ without a Node follow.` + exitStatuses(
   ccmadm machines diff -f inventory.yaml -o json | jq '.nodes[] | select(.action == "delete")'`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkOutput(o.output); err != nil {
+			if err := o.output.Check(); err != nil {
 				return err
 			}
 			_, document, err := readInventory(path)
@@ -54,13 +54,13 @@ without a Node follow.` + exitStatuses(
 			if err != nil {
 				return asked(err)
 			}
-			if err := showPlan(s.Out, o.output, plan); err != nil || !plan.Differs() {
+			if err := showPlan(s.Out, &o.output, plan); err != nil || !plan.Differs() {
 				return err
 			}
 			return errFound
 		},
 	}
-	o.declare(cmd)
+	o.declareFormats(cmd, output.Text, output.JSON, output.YAML)
 	requireInventory(cmd, &path)
 	return cmd
 }
@@ -99,10 +99,11 @@ func onpremConfiguration(ctx context.Context, client kubernetes.Interface) (conf
 }
 
 // showPlan prints one line for each thing that would change.
-func showPlan(out io.Writer, format string, plan *nodes.Plan) error {
-	if format == "json" {
-		return json.NewEncoder(out).Encode(plan)
-	}
+func showPlan(out io.Writer, format *output.Format, plan *nodes.Plan) error {
+	return format.Write(out, output.Line(plan), func() error { return tabulatePlan(out, plan) })
+}
+
+func tabulatePlan(out io.Writer, plan *nodes.Plan) error {
 	w := table.New(out, "NODE", "MACHINE", "ACTION", "DETAIL")
 	for _, n := range plan.Nodes {
 		line := func(detail string) { w.Row(n.Node, n.Machine, n.Action, detail) }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
 	"github.com/ccmadm/ccmadm/doctor/table"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 	"github.com/ccmadm/ccmadm/provider/nodes"
@@ -22,8 +24,12 @@ func newMachinesList(s workflow.Streams) *cobra.Command {
 		Long: `Shows for each Node of the cluster its machine, the property that identified it, its entry in the inventory, and why it
 stays as it is or is deleted. Machines without a Node follow. "machines diff" shows changes.` + exitStatuses(
 			ending{finding.ExitFound, "a Node fits more than one machine"}),
-		Args: noArgs,
+		Example: "  ccmadm machines list -f machines.yaml",
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.output.Check(); err != nil {
+				return err
+			}
 			_, document, err := readInventory(path)
 			if err != nil {
 				return err
@@ -36,10 +42,11 @@ stays as it is or is deleted. Machines without a Node follow. "machines diff" sh
 			if err != nil {
 				return finding.Usagef("%s: %w", path, err)
 			}
-			return showMachines(s.Out, plan)
+			err = o.output.Write(s.Out, output.Line(plan), func() error { return showMachines(s.Out, plan) })
+			return cmp.Or(err, unclear(plan))
 		},
 	}
-	o.declareKubeconfig(cmd)
+	o.declareFormats(cmd, output.Text, output.JSON, output.YAML)
 	requireInventory(cmd, &path)
 	return cmd
 }
@@ -47,24 +54,28 @@ stays as it is or is deleted. Machines without a Node follow. "machines diff" sh
 // showMachines prints one line per Node, and one per machine that no Node is.
 func showMachines(out io.Writer, plan *nodes.Plan) error {
 	w := table.New(out, "NODE", "MACHINE", "BY", "STATE", "NOTE")
-	var unclear []error
 	for _, n := range plan.Nodes {
-		if n.Err != nil {
-			unclear = append(unclear, n.Err)
-		}
 		w.Row(n.Node, n.Machine, n.By, n.State, note(n))
 	}
 	for _, m := range plan.Spare {
 		w.Row("", m.ID, "", m.State, "no Node")
 	}
-	if err := w.Flush(); err != nil {
-		return err
+	return w.Flush()
+}
+
+// unclear is the exit status for Nodes that fit more than one machine.
+func unclear(plan *nodes.Plan) error {
+	var errs []error
+	for _, n := range plan.Nodes {
+		if n.Err != nil {
+			errs = append(errs, n.Err)
+		}
 	}
-	if len(unclear) > 0 {
-		return &finding.Error{Code: finding.ExitFound, Err: errors.Join(unclear...), Hint: "make the machines' match rules " +
-			"distinct; ccmadm never guesses"}
+	if len(errs) == 0 {
+		return nil
 	}
-	return nil
+	return &finding.Error{Code: finding.ExitFound, Err: errors.Join(errs...), Hint: "make the machines' match rules " +
+		"distinct; ccmadm never guesses"}
 }
 
 // note is what there is to say of a Node beside what machine it is.

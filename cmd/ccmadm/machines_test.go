@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 	"github.com/ccmadm/ccmadm/provider/nodes"
 )
@@ -78,7 +79,7 @@ w4    -        -           -               not listed: adopted
 	// A Node that contradicts what is listed under its name is an error, never a guess.
 	contradicted := head + "machines:\n- {id: r1, hostname: w1, match: {systemUUID: " +
 		"4c4c4544-0001-4000-8000-000000000001}}\n"
-	err := showMachines(&out, planFor(t, contradicted, node("w1", "", "4c4c4544-0002-4000-8000-000000000002")))
+	err := unclear(planFor(t, contradicted, node("w1", "", "4c4c4544-0002-4000-8000-000000000002")))
 	var known *finding.Error
 	if !errors.As(err, &known) || !errors.Is(err, inventory.ErrContradiction) || known.Hint == "" {
 		t.Errorf("got %v, want a contradiction with a hint", err)
@@ -88,7 +89,7 @@ w4    -        -           -               not listed: adopted
 func TestShowPlan(t *testing.T) {
 	plan := planFor(t, listed, listedNodes()...)
 	var out bytes.Buffer
-	if err := showPlan(&out, "text", plan); err != nil {
+	if err := showPlan(&out, output.Named(output.Text), plan); err != nil {
 		t.Fatal(err)
 	}
 	want := `NODE  MACHINE  ACTION     DETAIL
@@ -103,7 +104,7 @@ w4    -        unchanged  not listed: adopted
 		t.Errorf("table (-want +got):\n%s", diff)
 	}
 	out.Reset()
-	if err := showPlan(&out, "json", plan); err != nil {
+	if err := showPlan(&out, output.Named(output.JSON), plan); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
 	"github.com/ccmadm/ccmadm/doctor/table"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/fleet"
@@ -96,16 +97,17 @@ func declareWhose(flags *pflag.FlagSet, w *kubelet.Whose) {
 }
 
 func newNodeShow(s workflow.Streams, root *string) *cobra.Command {
-	var output string
+	var format output.Format
 	var files []string
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Show the kubelet's version, its flags of cloud mode, and where each comes from",
 		Long: `Reads the running kubelet's command line, and the files that feed it. Writes nothing. If several files set a flag, the
 last one wins. RUNS is "no" if the kubelet was not restarted after the file was written.`,
-		Args: noArgs,
+		Example: "  ccmadm node show\n  ccmadm node show -o yaml",
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkOutput(output); err != nil {
+			if err := format.Check(); err != nil {
 				return err
 			}
 			report, err := kubelet.ShowNode(cmd.Context(), machine.Host(*root), files...)
@@ -113,13 +115,10 @@ last one wins. RUNS is "no" if the kubelet was not restarted after the file was 
 				return observed(err)
 			}
 			report.Release = version
-			if output == "json" {
-				return observed(printJSON(s.Out, report))
-			}
-			return observed(tabulateNode(s, report))
+			return observed(format.Write(s.Out, output.Object(report), func() error { return tabulateNode(s, report) }))
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	format.Declare(cmd, output.Text, output.JSON, output.YAML)
 	cmd.Flags().StringArrayVar(&files, "has", nil, "")
 	_ = cmd.Flags().MarkHidden("has") // it is declared above
 	return cmd

@@ -5,12 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -18,12 +17,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/completion"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
 	"github.com/ccmadm/ccmadm/doctor/network"
-	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/kubeadm/identity"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
@@ -32,19 +33,7 @@ import (
 type observer struct {
 	flags     *genericclioptions.ConfigFlags
 	verbosity int
-	output    string
-	formats   []string
-}
-
-func (o *observer) declare(cmd *cobra.Command) {
-	o.declareKubeconfig(cmd)
-	cmd.Flags().StringVarP(&o.output, "output", "o", "text", "text or json")
-}
-
-// declareDisplay is declare for commands that show nodes.
-func (o *observer) declareDisplay(cmd *cobra.Command) {
-	o.declareKubeconfig(cmd)
-	cmd.Flags().StringVarP(&o.output, "output", "o", "text", strings.Join(nodes.Formats(), ", "))
+	output    output.Format
 }
 
 func (o *observer) declareKubeconfig(cmd *cobra.Command) {
@@ -61,14 +50,17 @@ func (o *observer) declareKubeconfig(cmd *cobra.Command) {
 		0,
 		"log level; 6 shows each request to the API server, 8 its content as well",
 	)
+	load := func() (api.Config, error) { return o.flags.ToRawKubeConfigLoader().RawConfig() }
+	for name, names := range map[string]cobra.CompletionFunc{
+		"context": completion.Contexts(load), "cluster": completion.Clusters(load), "user": completion.Users(load),
+	} {
+		_ = cmd.RegisterFlagCompletionFunc(name, names) // they are kubectl's, declared above
+	}
 }
 
-// checkDisplay is for commands that show nodes.
-func (o *observer) checkDisplay() error {
-	if slices.Contains(nodes.Formats(), o.output) {
-		return nil
-	}
-	return finding.Usagef("read --output: %q is none of %s", o.output, strings.Join(nodes.Formats(), ", "))
+// connect is config for a completion, which says nothing.
+func (o *observer) connect() (*rest.Config, error) {
+	return o.config(workflow.Streams{Err: io.Discard, Getenv: os.Getenv})
 }
 
 func (o *observer) client(s workflow.Streams) (kubernetes.Interface, error) {
@@ -132,7 +124,7 @@ func readNetwork[T any](
 // look is what a command does that shows the network: what it says of it is up to show.
 func (o *observer) look(s workflow.Streams, show func(*network.Snapshot) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
-		if err := o.checkFormat(); err != nil {
+		if err := o.output.Check(); err != nil {
 			return err
 		}
 		snapshot, err := o.network(cmd.Context(), s)
@@ -143,19 +135,10 @@ func (o *observer) look(s workflow.Streams, show func(*network.Snapshot) error) 
 	}
 }
 
-// declareFormats is declare for commands with a table.
+// declareFormats adds the flags of a command that shows what it has read.
 func (o *observer) declareFormats(cmd *cobra.Command, formats ...string) {
 	o.declareKubeconfig(cmd)
-	o.formats = formats
-	cmd.Flags().StringVarP(&o.output, "output", "o", formats[0], strings.Join(formats, ", "))
-}
-
-// checkFormat is for commands with declareFormats.
-func (o *observer) checkFormat() error {
-	if slices.Contains(o.formats, o.output) {
-		return nil
-	}
-	return finding.Usagef("read --output: %q is none of %s", o.output, strings.Join(o.formats, ", "))
+	o.output.Declare(cmd, formats...)
 }
 
 // findKubeconfig looks beyond kubectl's places: at a control plane's own file. What KUBECONFIG lists has to be there in

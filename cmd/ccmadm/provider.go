@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/completion"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
 	"github.com/ccmadm/ccmadm/doctor/table"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 	"github.com/ccmadm/ccmadm/templates"
@@ -25,12 +27,16 @@ func newProvider(s workflow.Streams) *cobra.Command {
 }
 
 func newProviderList(s workflow.Streams) *cobra.Command {
-	var output string
+	var format output.Format
 	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List the built-in providers",
-		Args:  noArgs,
+		Use:     "list",
+		Short:   "List the built-in providers",
+		Example: "  ccmadm provider list\n  ccmadm provider list -o wide",
+		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
+			if err := format.Check(); err != nil {
+				return err
+			}
 			var all []*templates.Profile
 			for _, name := range templates.Names() {
 				p, err := templates.Load(name)
@@ -39,17 +45,12 @@ func newProviderList(s workflow.Streams) *cobra.Command {
 				}
 				all = append(all, p)
 			}
-			switch output {
-			case "text", "wide":
-				return listProfiles(s.Out, all, output == "wide")
-			case "json":
-				return listJSON(s.Out, all)
-			default:
-				return finding.Usagef("read --output: %q is neither text, wide nor json", output)
-			}
+			return format.Write(s.Out, output.Object(listProviders(all)), func() error {
+				return listProfiles(s.Out, all, format.Is(output.Wide))
+			})
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, wide or json")
+	format.Declare(cmd, output.Text, output.Wide, output.JSON, output.YAML)
 	return cmd
 }
 
@@ -85,10 +86,10 @@ type listedProvider struct {
 	Rehearsal templates.Rehearsal `json:"rehearsal"`
 }
 
-func listJSON(out io.Writer, all []*templates.Profile) error {
-	var listed []listedProvider
+func listProviders(all []*templates.Profile) []listedProvider {
+	var list []listedProvider
 	for _, p := range all {
-		listed = append(listed, listedProvider{
+		list = append(list, listedProvider{
 			Name:     p.Name,
 			Title:    p.Title,
 			Status:   p.Status,
@@ -102,16 +103,17 @@ func listJSON(out io.Writer, all []*templates.Profile) error {
 			Rehearsal: p.CanRehearse(),
 		})
 	}
-	return printJSON(out, listed)
+	return list
 }
 
 func newProviderShow(s workflow.Streams) *cobra.Command {
-	var output string
+	var format output.Format
 	cmd := &cobra.Command{
 		Use:   "show NAME|FILE",
 		Short: "Show a provider's features, requirements and known traps",
 		Long: "Shows a built-in profile; -o yaml prints it as a template for one of your own. A file is read in the same way as " +
 			"by --profile, so this also validates it.",
+		Example: "  ccmadm provider show aws\n  ccmadm provider show aws -o yaml > mine.yaml",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return finding.Usagef("provider show: want the name of one provider, got %d; `ccmadm provider list` shows them", len(args))
@@ -119,22 +121,22 @@ func newProviderShow(s workflow.Streams) *cobra.Command {
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
+			if err := format.Check(); err != nil {
+				return err
+			}
 			p, text, err := findProfile(args[0])
 			if err != nil {
 				return err
 			}
-			switch output {
-			case "text":
-				return showProfile(s.Out, p)
-			case "yaml":
+			if format.Is(output.YAML) { // with its comments
 				_, err := s.Out.Write(text)
 				return err
-			default:
-				return finding.Usagef("read --output: %q is neither text nor yaml", output)
 			}
+			return format.Write(s.Out, output.Object(p), func() error { return showProfile(s.Out, p) })
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or yaml")
+	format.Declare(cmd, output.Text, output.JSON, output.YAML)
+	cmd.ValidArgsFunction = completion.Providers
 	return cmd
 }
 

@@ -80,7 +80,7 @@ func checkTroubleshooting(t *testing.T) {
 	t.Helper()
 	const path = "../../docs/troubleshooting.md"
 	want := finding.Troubleshooting("# Troubleshooting\n\nWhat is seen first, and what it may be; search this page for the text. `ccmadm doctor` looks at the " +
-		"cluster and says which of them it is: [find what is wrong](tasks/diagnose.md). `ccmadm lint --explain ID` has the links to upstream.\n")
+		"cluster and says which of them it is: [find what is wrong](tasks/diagnose.md). `ccmadm explain ID` has the links to upstream.\n")
 	if *update {
 		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 			t.Fatal(err)

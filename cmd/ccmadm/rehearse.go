@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
 	"github.com/ccmadm/ccmadm/doctor/rehearsal"
 	"github.com/ccmadm/ccmadm/phases/manager"
 	"github.com/ccmadm/ccmadm/phases/workflow"
@@ -57,7 +58,7 @@ intercepted: use read-only credentials if the cloud has them. "Would be deleted"
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd.Context(), s) },
 	}
-	r.declareFormats(cmd, "text", "wide", "json")
+	r.declareFormats(cmd, output.Text, output.Wide, output.JSON, output.YAML)
 	flags := cmd.Flags()
 	flags.StringVar(&r.settings.Provider, "provider", "", "built-in provider")
 	flags.StringVar(&r.settings.Profile, "profile", "", "file with a provider profile of your own")
@@ -82,7 +83,7 @@ intercepted: use read-only credentials if the cloud has them. "Would be deleted"
 }
 
 func (r *rehearser) run(ctx context.Context, s workflow.Streams) error {
-	if err := r.checkFormat(); err != nil {
+	if err := r.output.Check(); err != nil {
 		return err
 	}
 	p, err := r.profile()
@@ -128,10 +129,9 @@ func failedRehearsal(err error) error {
 }
 
 func (r *rehearser) show(report *rehearsal.Report, s workflow.Streams) error {
-	if r.output == "json" {
-		return printLines(s.Out, report.Nodes)
-	}
-	return report.WriteTable(s.Out, r.output == "wide")
+	return r.output.Write(s.Out, output.Lines(report.Nodes), func() error {
+		return report.WriteTable(s.Out, r.output.Is(output.Wide))
+	})
 }
 
 // allowed reports whether the program can be rehearsed, by its profile and by what was given.

@@ -15,6 +15,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/minors"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/phases/manager"
@@ -108,7 +109,8 @@ func (r *renderer) values(p *templates.Profile, files map[string][]byte) templat
 
 func newRender(s workflow.Streams) *cobra.Command {
 	var r renderer
-	var output, dir string
+	var format output.Format
+	var dir string
 	cmd := &cobra.Command{
 		Use:   "render --provider NAME --cluster-name NAME",
 		Short: "Print the manifests for a provider, without a cluster",
@@ -116,20 +118,21 @@ func newRender(s workflow.Streams) *cobra.Command {
 StaticPod the last document is the static pod, for ` + machine.CCMManifest + `.
 With -o kustomize, it writes one file per object and a kustomization.yaml to --output-dir.
 With --monitoring, it prints ServiceMonitor, PodMonitors, PrometheusRule and dashboards as well; without --provider, only these.`,
+		Example: `  ccmadm render --provider aws --cluster-name ber1 | kubectl apply --server-side -f -
+  ccmadm render --provider aws --cluster-name ber1 -o kustomize --output-dir ccm`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
+			if err := format.Check(); err != nil {
+				return err
+			}
 			objects, pod, err := r.renderAll(s)
 			if err != nil {
 				return err
 			}
-			switch output {
-			case "yaml":
-				return printObjects(s, objects, pod)
-			case "kustomize":
+			if format.Is("kustomize") {
 				return writeKustomization(s, dir, objects, pod)
-			default:
-				return finding.Usagef("read --output: %q is neither yaml nor kustomize", output)
 			}
+			return printObjects(s, objects, pod)
 		},
 	}
 	r.declare(cmd)
@@ -145,7 +148,7 @@ With --monitoring, it prints ServiceMonitor, PodMonitors, PrometheusRule and das
 	flags.StringVar(&r.endpoint, "control-plane-endpoint", "", "URL by which pods reach the API server (default: the service, which takes kube-proxy)")
 	flags.BoolVar(&r.monitoring, "monitoring", false, "print what prometheus-operator and Grafana read, too")
 	flags.StringToStringVar(&r.monitoringLabels, "monitoring-labels", nil, "labels by which your Prometheus selects ServiceMonitors and rules, as release=NAME")
-	flags.StringVarP(&output, "output", "o", "yaml", "yaml or kustomize")
+	format.Declare(cmd, output.YAML, "kustomize")
 	flags.StringVar(&dir, "output-dir", "", "directory for -o kustomize; it is made, and must be empty")
 	return cmd
 }

@@ -23,6 +23,7 @@ func newReset(s workflow.Streams) *cobra.Command {
 		Long: `Runs "kubeadm reset", and removes what ccmadm wrote on this machine, and the node agent's pod routes, masquerading and shield
 of the control plane's address from the kernel. Objects in the cluster stay, since other machines use them. Arguments after
 -- go to kubeadm.`,
+		Example: "  ccmadm reset\n  ccmadm reset --force -- --cleanup-tmp-dir",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if stray := beforeDash(cmd, args); len(stray) > 0 {
 				return finding.Usagef("reset takes no arguments: %q", stray).

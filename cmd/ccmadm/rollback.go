@@ -13,6 +13,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/completion"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/adoption"
@@ -28,6 +29,7 @@ import (
 type rollbacker struct {
 	options  workflow.Inputs
 	yes      bool
+	verbose  bool
 	via      string
 	adoption adoption.Adoption // of a run of adopt or leave
 	files    config.CloudConfiguration
@@ -57,10 +59,12 @@ It runs on a control plane. In mode StaticPod it names the other control planes,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return r.run(cmd.Context(), s, args) },
 	}
+	cmd.ValidArgsFunction = completion.Runs(completion.ControlPlane)
 	flags := cmd.Flags()
 	flags.BoolVarP(&r.yes, "yes", "y", false, "do not ask")
 	flags.BoolVar(&r.options.Force, "force", false, "as with ccmadm apply")
 	declareTimeout(cmd, &r.options)
+	declareVerbose(flags, &r.verbose)
 	declareVia(flags, &r.via, &r.adoption.Remote)
 	declareNodeTimeout(flags, &r.adoption)
 	flags.StringVar(&r.files.CloudConfig.File, "cloud-config", "", "the provider's configuration file, which leave has removed")
@@ -105,6 +109,7 @@ func (r *rollbacker) run(ctx context.Context, s workflow.Streams, args []string)
 		}
 	}
 	o := r.options
+	o.Quiet = !r.verbose
 	if o.ImageBy, err = adoption.FormerImageBy(run); err != nil {
 		return observed(err)
 	}
@@ -152,7 +157,7 @@ func (r *rollbacker) adopted(ctx context.Context, s workflow.Streams, runs []jou
 	if err != nil {
 		return observed(err)
 	}
-	o.Force, o.CheckFiles, o.Output = r.options.Force, checkFiles, "text"
+	o.Force, o.Quiet, o.CheckFiles, o.Output = r.options.Force, !r.verbose, checkFiles, "text"
 	o.ReleaseBalancers = balancer.Release
 	o.Flags.Wait = r.options.Flags.Wait
 	outliveReader()

@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/completion"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/explain"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
@@ -78,6 +80,7 @@ When something is wrong:     ccmadm doctor`,
 	}
 	addCommands(root, commandGroups(s))
 	setManners(root)
+	completion.Register(root)
 	return root
 }
 
@@ -94,7 +97,7 @@ func commandGroups(s workflow.Streams) []commandGroup {
 			newApply(s), newDiff(s), newAdopt(s), newLeave(s), newUpgrade(s), newJournal(s), newRollback(s), newNode(s), newCerts(s),
 		}},
 		{"faults", "Find faults:", []*cobra.Command{
-			newStatus(s), newWait(s), newDoctor(s), newWhy(s), newLint(s), newSupportBundle(s),
+			newStatus(s), newWait(s), newDoctor(s), newWhy(s), newLint(s), explain.NewCommand(s.Out, lintRules()), newSupportBundle(s),
 		}},
 		{"traffic", "Load balancers and routes:", []*cobra.Command{newLB(s), newRoutes(s)}},
 		{"providers", "Providers, machines and configuration:", []*cobra.Command{

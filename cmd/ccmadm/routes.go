@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
 	"github.com/ccmadm/ccmadm/doctor/network"
 	"github.com/ccmadm/ccmadm/doctor/table"
 	"github.com/ccmadm/ccmadm/phases/workflow"
@@ -26,26 +27,26 @@ func newRoutes(s workflow.Streams) *cobra.Command {
 func newRoutesList(s workflow.Streams) *cobra.Command {
 	var o observer
 	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List every route that an agent reports",
-		Args:  noArgs,
+		Use:     "list",
+		Short:   "List every route that an agent reports",
+		Example: "  ccmadm routes list",
+		Args:    noArgs,
 		RunE: o.look(s, func(snapshot *network.Snapshot) error {
 			list := snapshot.Routes()
-			if o.output == "json" {
-				return printLines(s.Out, list)
-			}
-			w := table.New(s.Out, "NODE", "DESTINATION", "VIA", "PODS-OF", "NOTE")
-			for _, r := range list {
-				note := ""
-				if !r.Live {
-					note = "its agent does not report"
+			return o.output.Write(s.Out, output.Lines(list), func() error {
+				w := table.New(s.Out, "NODE", "DESTINATION", "VIA", "PODS-OF", "NOTE")
+				for _, r := range list {
+					note := ""
+					if !r.Live {
+						note = "its agent does not report"
+					}
+					w.Row(r.Node, r.Destination, r.Via, r.To, note)
 				}
-				w.Row(r.Node, r.Destination, r.Via, r.To, note)
-			}
-			return w.Flush()
+				return w.Flush()
+			})
 		}),
 	}
-	o.declareFormats(cmd, "text", "json")
+	o.declareFormats(cmd, output.Text, output.JSON, output.YAML)
 	return cmd
 }
 
@@ -57,22 +58,27 @@ func newRoutesCheck(s workflow.Streams) *cobra.Command {
 		Long: `Compares the routes that agents report with the routes that each Node needs: one to the pod CIDRs of every other Node.
 If agents set routes, a Node with a pod CIDR needs them even if its agent has never started.` + exitStatuses(
 			ending{finding.ExitNotInTime, "a route is missing, or an agent has not reported for a minute or never did"}),
-		Args: noArgs,
+		Example: "  ccmadm routes check",
+		Args:    noArgs,
 		RunE: o.look(s, func(snapshot *network.Snapshot) error {
 			wanted, found, problems := snapshot.CheckRoutes()
-			var err error
-			if o.output == "json" {
-				err = finding.WriteJSON(s.Out, problems)
-			} else {
-				err = finding.WriteText(s.Out, problems)
-				fmt.Fprintf(s.Out, "%d of %d routes, %d agents\n", found, wanted, len(snapshot.Agents))
-			}
+			err := o.output.Write(s.Out, findings(problems), func() error {
+				if err := finding.WriteText(s.Out, problems); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintf(s.Out, "%d of %s, %s\n", found, finding.Count(wanted, "route"), finding.Count(len(snapshot.Agents), "agent"))
+				return err
+			})
 			if err != nil || len(problems) == 0 {
 				return err
 			}
-			return &finding.Error{Code: finding.ExitNotInTime, Err: fmt.Errorf("%d of %d routes are missing", wanted-found, wanted)}
+			failed := fmt.Errorf("%d of %s missing", wanted-found, finding.Count(wanted, "route"))
+			if found == wanted { // an agent does not report
+				failed = fmt.Errorf("no route is missing, and there is %s", finding.Count(len(problems), "problem"))
+			}
+			return &finding.Error{Code: finding.ExitNotInTime, Err: failed}
 		}),
 	}
-	o.declareFormats(cmd, "text", "json")
+	o.declareFormats(cmd, output.Text, output.JSON, output.YAML)
 	return cmd
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/completion"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/kubeadm/identity"
 	"github.com/ccmadm/ccmadm/machine"
@@ -30,8 +32,9 @@ func newStatus(s workflow.Streams) *cobra.Command {
 Load balancers, routes and the control plane's own address have one line each, if the cluster has any. They do not change the
 exit status: "ccmadm lb list" and "ccmadm routes check" have one for them.` + exitStatuses(
 			ending{finding.ExitNotInTime, "a Node is below Addressed, a kubelet stopped posting status or runs without\n  --cloud-provider=external, or the cloud-controller-manager has lost its leader"}),
+		Example: "  ccmadm status\n  ccmadm status w1 -o wide",
 		RunE: func(cmd *cobra.Command, names []string) error {
-			if err := o.checkDisplay(); err != nil {
+			if err := o.output.Check(); err != nil {
 				return err
 			}
 			client, err := o.client(s)
@@ -39,11 +42,11 @@ exit status: "ccmadm lb list" and "ccmadm routes check" have one for them.` + ex
 				return err
 			}
 			warnOfIdentity(s.Err)
-			err = asked(showStatus(cmd.Context(), client, names, statusDisplay(o.output, s.Out), s.Err))
+			err = asked(showStatus(cmd.Context(), client, names, statusDisplay(o.output.String(), s.Out), s.Err))
 			if known := new(finding.Error); errors.As(err, &known) && known.Code == finding.ExitError {
 				return err // the cluster could not be asked, and so it is with what else there is
 			}
-			if o.output == "text" || o.output == "wide" {
+			if o.output.Is(output.Text, output.Wide) {
 				o.showNetwork(cmd.Context(), s)
 				o.showVIP(cmd.Context(), s)
 				showServing(cmd.Context(), client, s)
@@ -52,7 +55,8 @@ exit status: "ccmadm lb list" and "ccmadm routes check" have one for them.` + ex
 			return err
 		},
 	}
-	o.declareDisplay(cmd)
+	o.declareFormats(cmd, nodes.Formats()...)
+	cmd.ValidArgsFunction = completion.Nodes(o.connect)
 	return cmd
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/fleet"
@@ -30,7 +31,8 @@ func newUpgrade(s workflow.Streams) *cobra.Command {
 
 // upgradePlan is what the flags of `upgrade plan` say.
 type upgradePlan struct {
-	output, image  string
+	output         output.Format
+	image          string
 	withoutKubeadm bool
 	via            string
 	remote         fleet.Remote
@@ -59,7 +61,7 @@ with --via pods one pod on each machine, which is removed after its answer.` + e
 		Example: `  ccmadm upgrade plan v1.36.3
   ccmadm upgrade plan v1.36.3 -o json --without-kubeadm | jq .steps`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkOutput(u.output); err != nil {
+			if err := u.output.Check(); err != nil {
 				return err
 			}
 			before := beforeDash(cmd, args)
@@ -70,7 +72,7 @@ with --via pods one pod on each machine, which is removed after its answer.` + e
 			return u.run(cmd.Context(), s, strings.Join(before, ""), args[len(before):])
 		},
 	}
-	cmd.Flags().StringVarP(&u.output, "output", "o", "text", "text or json")
+	u.output.Declare(cmd, output.Text, output.JSON, output.YAML)
 	cmd.Flags().StringVar(&u.image, "image", "",
 		"the cloud-controller-manager's image for the version, instead of the profile's")
 	declareVia(cmd.Flags(), &u.via, &u.remote)
@@ -106,7 +108,7 @@ func (u *upgradePlan) run(ctx context.Context, s workflow.Streams, asked string,
 	var own []byte
 	if !u.withoutKubeadm && plan.ForKubeadm() {
 		var failed *finding.Finding
-		if own, failed, err = upgrade.KubeadmUpgradePlan(ctx, r.Env, plan.Then, rest, u.output == "json"); err != nil {
+		if own, failed, err = upgrade.KubeadmUpgradePlan(ctx, r.Env, plan.Then, rest, !u.output.Is(output.Text)); err != nil {
 			return observed(err)
 		}
 		if failed != nil {
@@ -120,8 +122,8 @@ func (u *upgradePlan) run(ctx context.Context, s workflow.Streams, asked string,
 		return observed(err)
 	}
 	if blocked := plan.Blocked(); len(blocked) > 0 {
-		return finding.Preflightf("upgrade to %s: %d findings are in the way", plan.Then, len(blocked)).
-			WithHint("each has a remedy; ccmadm lint --explain ID has details. Nothing was changed")
+		return finding.Preflightf("upgrade to %s: blocked by %s", plan.Then, finding.Count(len(blocked), "finding")).
+			WithHint("each has a remedy; ccmadm explain ID has details. Nothing was changed")
 	}
 	if len(plan.Steps) > 0 {
 		return errFound
@@ -131,14 +133,14 @@ func (u *upgradePlan) run(ctx context.Context, s workflow.Streams, asked string,
 
 // show prints the plan; in JSON with kubeadm's own beside it, which in text was streamed.
 func (u *upgradePlan) show(s workflow.Streams, plan *planner.Plan, own []byte) error {
-	if u.output == "json" {
-		return printJSON(s.Out, struct {
-			*planner.Plan
-			Own json.RawMessage `json:"kubeadmPlan,omitempty"`
-		}{plan, own})
-	}
-	if own != nil {
-		fmt.Fprintln(s.Out)
-	}
-	return plan.WriteText(s.Out)
+	both := struct {
+		*planner.Plan
+		Own json.RawMessage `json:"kubeadmPlan,omitempty"`
+	}{plan, own}
+	return u.output.Write(s.Out, output.Object(both), func() error {
+		if own != nil {
+			fmt.Fprintln(s.Out)
+		}
+		return plan.WriteText(s.Out)
+	})
 }

@@ -26,6 +26,7 @@ type upgradeRun struct {
 	via        string
 	root       string
 	configData string
+	verbose    bool
 }
 
 func newUpgradeApply(s workflow.Streams) *cobra.Command {
@@ -124,6 +125,7 @@ func (u *upgradeRun) bind(cmd *cobra.Command) {
 	flags.StringVar(&u.upgrade.Config, "config", "", "file with kubeadm's UpgradeConfiguration, for kubeadm")
 	flags.BoolVar(&u.options.DryRun, "dry-run", false, "show what would be done, and change nothing")
 	flags.BoolVar(&u.options.Force, "force", false, "as with ccmadm apply")
+	declareVerbose(flags, &u.verbose)
 	declareTimeout(cmd, &u.options)
 }
 
@@ -191,7 +193,7 @@ func (u *upgradeRun) run(ctx context.Context, s workflow.Streams, command string
 	controlPlane = controlPlane || u.upgrade.Version != ""
 	o, list := u.options, upgrade.Worker()
 	o.Role, o.Operation, o.Command, o.Output, o.CheckFiles = kubeadm.RoleJoin, &u.upgrade, command, "text", checkFiles
-	o.AllChecksHold = true
+	o.AllChecksHold, o.Quiet = true, !u.verbose
 	if controlPlane {
 		o.Role, o.Existing, list = kubeadm.RoleInit, true, upgrade.ControlPlane()
 	}

@@ -1,14 +1,13 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"runtime"
 
 	"github.com/spf13/cobra"
 
-	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/minors"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
@@ -16,28 +15,30 @@ import (
 var version = "dev"
 
 func newVersion(s workflow.Streams) *cobra.Command {
-	var output string
+	var format output.Format
 	cmd := &cobra.Command{
-		Use:   "version",
-		Short: "Print the version and the supported versions",
-		Args:  noArgs,
+		Use:     "version",
+		Short:   "Print the version and the supported versions",
+		Example: "  ccmadm version\n  ccmadm version -o short",
+		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			switch output {
-			case "json":
-				return json.NewEncoder(s.Out).Encode(map[string]string{
-					"version": version, "go": runtime.Version(), "platform": platform(), "kubeadm": kubeadmVersions(),
-				})
-			case "short":
-				_, err := fmt.Fprintln(s.Out, version)
-				return err
-			case "":
-				_, err := fmt.Fprintln(s.Out, versionLine())
+			if err := format.Check(); err != nil {
 				return err
 			}
-			return finding.Usagef("read --output: %q is neither json nor short", output)
+			if format.Is("short") {
+				_, err := fmt.Fprintln(s.Out, version)
+				return err
+			}
+			facts := map[string]string{
+				"version": version, "go": runtime.Version(), "platform": platform(), "kubeadm": kubeadmVersions(),
+			}
+			return format.Write(s.Out, output.Line(facts), func() error {
+				_, err := fmt.Fprintln(s.Out, versionLine())
+				return err
+			})
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "json or short")
+	format.Declare(cmd, output.Text, "short", output.JSON, output.YAML)
 	return cmd
 }
 

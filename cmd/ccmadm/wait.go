@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/completion"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
@@ -23,8 +24,9 @@ func newWait(s workflow.Streams) *cobra.Command {
 		Long: `Follows nodes through their states: ` + strings.Join(nodes.StateNames(), ", ") + `.
 After the timeout it lists each node that has not reached the state, with its state, cause and remedy.` + exitStatuses(
 			ending{finding.ExitNotInTime, "timeout, and a Node has not reached the state"}),
+		Example: "  ccmadm wait\n  ccmadm wait w1 w2 --for Ready --timeout 10m",
 		RunE: func(cmd *cobra.Command, names []string) error {
-			if err := o.checkDisplay(); err != nil {
+			if err := o.output.Check(); err != nil {
 				return err
 			}
 			state, err := nodes.ParseState(until)
@@ -39,10 +41,11 @@ After the timeout it lists each node that has not reached the state, with its st
 			defer cancel()
 			return asked(workflow.Wait(ctx, client, nodes.WaitOptions{
 				Nodes: names, Until: state, Lease: findLease(ctx, client, timeout),
-			}, nodes.NewDisplay(o.output, s.Out)))
+			}, nodes.NewDisplay(o.output.String(), s.Out)))
 		},
 	}
-	o.declareDisplay(cmd)
+	o.declareFormats(cmd, nodes.Formats()...)
+	cmd.ValidArgsFunction = completion.Nodes(o.connect)
 	cmd.Flags().StringVar(&until, "for", nodes.Addressed.String(), "the state to wait for")
 	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "how long to wait")
 	return cmd

@@ -115,7 +115,7 @@ func kubeletUnit(_ *view, h *Host) []finding.Finding {
 	}
 	var list []finding.Finding
 	if u.Load == "not-found" || u.PID == 0 {
-		seen := fmt.Sprintf("unit kubelet is %s (%s), restarted %d times", u.Active, u.Sub, u.Restarts)
+		seen := fmt.Sprintf("unit kubelet is %s (%s), restarted %s", u.Active, u.Sub, finding.Count(u.Restarts, "time"))
 		if u.Load == "not-found" {
 			seen = "unit kubelet does not exist"
 		}

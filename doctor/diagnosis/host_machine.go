@@ -85,7 +85,7 @@ func certificates(v *view, h *Host) []finding.Finding {
 		case left < soon:
 			f = finding.CertificateEnds.New(
 				h.machine(),
-				fmt.Sprintf("%s ends at %s, in %d days", c.File, c.End.UTC().Format(time.RFC3339), int(left.Hours()/24)),
+				fmt.Sprintf("%s ends at %s, in %s", c.File, c.End.UTC().Format(time.RFC3339), finding.Count(int(left.Hours()/24), "day")),
 			)
 		default:
 			continue

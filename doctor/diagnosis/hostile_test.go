@@ -28,11 +28,11 @@ func TestDiagnose_HostileText(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, n := range d.Nodes {
-		if _, err := d.WriteWhy(&text, n.Node); err != nil {
+		if err := d.Why(n.Node).WriteText(&text); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := d.WriteWhy(&text, hostile); err != nil {
+	if err := d.Why(hostile).WriteText(&text); err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range text.String() {
@@ -156,7 +156,7 @@ func FuzzDiagnose(f *testing.F) {
 		if err := d.WriteText(&out, true); err != nil {
 			t.Error(err)
 		}
-		if _, err := d.WriteWhy(&out, "cp1"); err != nil {
+		if err := d.Why("cp1").WriteText(&out); err != nil {
 			t.Error(err)
 		}
 	})

@@ -82,10 +82,10 @@ func (d *Diagnosis) counts() *html.Node {
 	counts := element("p", "counts")
 	errors, warnings := d.Count()
 	if errors > 0 {
-		counts.AppendChild(element("span", "error", text(plural(errors, "error"))))
+		counts.AppendChild(element("span", "error", text(finding.Count(errors, "error"))))
 	}
 	if warnings > 0 {
-		counts.AppendChild(element("span", "warning", text(plural(warnings, "warning"))))
+		counts.AppendChild(element("span", "warning", text(finding.Count(warnings, "warning"))))
 	}
 	if !d.Wrong() {
 		class := "ok"
@@ -316,10 +316,3 @@ func set(e *html.Node, key, value string) *html.Node {
 // text is whatever a cluster says: without what changes a terminal or a text's direction, and escaped when it is
 // written.
 func text(s string) *html.Node { return &html.Node{Type: html.TextNode, Data: finding.Clean(s)} }
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}

@@ -56,10 +56,7 @@ func (v *view) countNodes() string {
 			ready++
 		}
 	}
-	if len(v.report.Nodes) == 1 {
-		return fmt.Sprintf("1 Node, %d Ready", ready)
-	}
-	return fmt.Sprintf("%d Nodes, %d Ready", len(v.report.Nodes), ready)
+	return fmt.Sprintf("%s, %d Ready", finding.Count(len(v.report.Nodes), "Node"), ready)
 }
 
 // Of is what concerns these Nodes, and what concerns all: a cause that is about other Nodes alone is left out.

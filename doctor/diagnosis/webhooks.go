@@ -108,7 +108,7 @@ func (l *looking) webhooks(ctx context.Context, c kubernetes.Interface) {
 	}
 	if left := len(services) - mostWebhooks; left > 0 {
 		s.NotSeen = append(s.NotSeen, NotSeen{
-			What:    fmt.Sprintf("endpoints of %d Services of webhooks", left),
+			What:    "endpoints of " + finding.Count(left, "Service") + " of webhooks",
 			Message: fmt.Sprintf("no more than %d are asked for", mostWebhooks),
 		})
 	}

@@ -10,9 +10,24 @@ import (
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
 
-// WriteWhy says of one Node in five lines how far it has come, what its cause is, what was seen, what is ruled out or
-// not known, and what to do next. It tells whether something is wrong.
-func (d *Diagnosis) WriteWhy(out io.Writer, name string) (wrong bool, err error) {
+// Why is what there is to know about one Node.
+type Why struct {
+	Node string `json:"node"`
+	// State is how far it has come, in words.
+	State string `json:"state"`
+	// Cause is why the Node is not well; nil: none was found.
+	Cause *Cause `json:"cause,omitempty"`
+	// Seen is the evidence; without a cause a line about the cluster.
+	Seen string `json:"seen"`
+	// Rest is what else there is, what is ruled out, and what could not be read.
+	Rest string `json:"rest"`
+
+	asFarAsSeen string
+}
+
+// Why says of one Node how far it has come, what its cause is, what was seen, what is ruled out or not known, and what to do
+// next.
+func (d *Diagnosis) Why(name string) Why {
 	of := d.Of([]string{name})
 	state := "Node/" + finding.Clean(name) + " was not seen"
 	if len(of.Nodes) == 1 {
@@ -22,28 +37,25 @@ func (d *Diagnosis) WriteWhy(out io.Writer, name string) (wrong bool, err error)
 	} else if d.Nodes != nil {
 		state = "Node/" + finding.Clean(name) + " is " + nodes.Absent.String()
 	}
-	c := of.causeOf(name)
-	lines := []string{
-		state,
-		"cause:  none was found" + of.asFarAsSeen(),
-		"seen:   " + of.Summary,
-		"rest:   " + of.rest(nil),
-		"next:   nothing",
+	w := Why{Node: finding.Clean(name), State: state, Cause: of.causeOf(name), Seen: of.Summary, asFarAsSeen: of.asFarAsSeen()}
+	if w.Cause != nil {
+		w.Seen = w.Cause.Message
 	}
-	if c != nil {
-		lines = []string{
-			state,
-			fmt.Sprintf("cause:  %s %s: %s", c.ID, c.Title, about(*c)),
-			"seen:   " + c.Message,
-			"rest:   " + of.rest(c),
-			"next:   " + c.Next,
-		}
+	w.Rest = of.rest(w.Cause)
+	return w
+}
+
+// WriteText writes it in five lines.
+func (w Why) WriteText(out io.Writer) error {
+	lines := []string{w.State, "cause:  none was found" + w.asFarAsSeen, "seen:   " + w.Seen, "rest:   " + w.Rest, "next:   nothing"}
+	if c := w.Cause; c != nil {
+		lines[1], lines[4] = fmt.Sprintf("cause:  %s %s: %s", c.ID, c.Title, about(*c)), "next:   "+c.Next
 		if c.Next == "" {
 			lines[4] = "do:     " + c.Do
 		}
 	}
-	_, err = io.WriteString(out, strings.Join(lines, "\n")+"\n")
-	return c != nil, err
+	_, err := io.WriteString(out, strings.Join(lines, "\n")+"\n")
+	return err
 }
 
 // causeOf is the one that the Node itself has, or that explains it; before all others that concern the cluster.

@@ -6,7 +6,9 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/mattn/go-runewidth"
 	"golang.org/x/term"
 
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -50,6 +52,9 @@ type Table struct {
 	// drawn is how many lines the cursor has to go up; headed that the header is there.
 	drawn  int
 	headed bool
+	// footer is the line below the rows on a terminal; told is how much time was left when it was last told elsewhere.
+	footer string
+	told   time.Duration
 }
 
 var _ Display = (*Table)(nil)
@@ -101,12 +106,32 @@ func (t *Table) Show(s Status) {
 	}
 	if t.size != nil {
 		width, height := t.size()
-		if lines := layout(t.columns, t.rows, width); len(lines) < height {
+		if lines := layout(t.columns, t.rows, width); len(lines)+1 < height { // there may be a footer
 			t.redraw(lines)
 			return
 		}
+		t.drawn, t.footer = 0, "" // what is drawn leaves the screen, and stays as it is
 	}
 	t.line(s)
+}
+
+// tellLeft is how often a wait is told where nothing is redrawn.
+const tellLeft = 30 * time.Second
+
+// Left tells how much time a wait has left: on a terminal below the rows, elsewhere in a line from time to time.
+func (t *Table) Left(left time.Duration) {
+	text := fmt.Sprintf("waiting, %s left", left.Round(time.Second))
+	switch {
+	case t.drawn > 0:
+		t.footer = text
+		width, _ := t.size()
+		t.redraw(layout(t.columns, t.rows, width))
+	case t.told == 0:
+		t.told = left
+	case t.told-left >= tellLeft:
+		t.told = left
+		t.write(text + "\n")
+	}
 }
 
 // Tell leaves it to the error.
@@ -114,6 +139,11 @@ func (t *Table) Tell(finding.Finding) {}
 
 // Close returns the first error there was in writing.
 func (t *Table) Close() error {
+	if t.footer != "" {
+		t.footer = ""
+		width, _ := t.size()
+		t.redraw(layout(t.columns, t.rows, width))
+	}
 	if t.once && len(t.rows) > 0 {
 		width := 0
 		if t.size != nil {
@@ -124,13 +154,22 @@ func (t *Table) Close() error {
 	return t.err
 }
 
-// line writes one change below the header.
+// line writes one change below the header. A cell that is wider than its column makes the column wider, below a header of its
+// own: cells stand below their headers.
 func (t *Table) line(s Status) {
-	if !t.headed {
-		t.headed = true
-		t.write(row(t.columns, func(c column) string { return c.name }, func(c column) int { return c.usual }) + "\n")
+	header := !t.headed
+	for i := range t.columns[:len(t.columns)-1] { // nothing stands after the last one
+		c := &t.columns[i]
+		if width := runewidth.StringWidth(c.of(s)); width > c.usual {
+			c.usual, header = width, true
+		}
 	}
-	t.write(row(t.columns, func(c column) string { return c.of(s) }, func(c column) int { return c.usual }) + "\n")
+	usual := func(c column) int { return c.usual }
+	if header {
+		t.headed = true
+		t.write(row(t.columns, func(c column) string { return c.name }, usual) + "\n")
+	}
+	t.write(row(t.columns, func(c column) string { return c.of(s) }, usual) + "\n")
 }
 
 // redraw writes all lines over the last ones. Wrapping is off meanwhile, for a terminal that has just become
@@ -147,9 +186,13 @@ func (t *Table) redraw(lines []string) {
 		}
 		b.WriteString(line + "\n")
 	}
+	t.drawn = len(lines)
+	if t.footer != "" {
+		b.WriteString(t.footer + "\n")
+		t.drawn++
+	}
 	b.WriteString("\x1b[?7h")
 	t.write(b.String())
-	t.drawn = len(lines)
 }
 
 func (t *Table) write(text string) {

@@ -55,6 +55,36 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// A cell that is wider than its column comes below a header of its own, and later rows keep its width.
+func TestTable_WideCells(t *testing.T) {
+	var out bytes.Buffer
+	table := NewTable(&out, false)
+	id := "onprem://default/967eb7bf-4ecd-463d-8be7-0ad36fa32693"
+	for _, s := range []Status{
+		{Node: "w1", State: Tainted},
+		{Node: "w1", State: Addressed, ProviderID: id, InternalIPs: []string{"198.18.0.12"}},
+		{Node: "w2", State: Addressed, ProviderID: "onprem://default/w2", InternalIPs: []string{"198.18.0.13"}},
+	} {
+		table.Show(s)
+	}
+	header, rows := 0, 0
+	at := -1
+	for line := range strings.Lines(out.String()) {
+		if place := strings.Index(line, "INTERNAL-IP"); place >= 0 {
+			at = place
+			header++
+			continue
+		}
+		rows++
+		if address := strings.Index(line, "198.18."); address >= 0 && address != at {
+			t.Errorf("the address is at %d, its header at %d:\n%s", address, at, out.String())
+		}
+	}
+	if header != 2 || rows != 3 {
+		t.Errorf("%d headers and %d rows, want 2 and 3:\n%s", header, rows, out.String())
+	}
+}
+
 // Once, all rows are known before the first is shown.
 func TestNewList(t *testing.T) {
 	var out bytes.Buffer
@@ -90,6 +120,40 @@ func TestTable_Live(t *testing.T) {
 		"w1    Ready        onprem://default/w1  198.18.0.12,fd00::12\n\x1b[?7h"
 	if diff := cmp.Diff(want, frames[2]); diff != "" {
 		t.Errorf("last frame (-want +got):\n%s", diff)
+	}
+}
+
+// The time that is left stands below the rows, and goes with the end of the wait.
+func TestTable_Left(t *testing.T) {
+	var out bytes.Buffer
+	table := NewTable(&out, false)
+	table.size = func() (width, height int) { return 80, 24 }
+	show(table)
+	table.Left(299 * time.Second)
+	table.Left(298 * time.Second)
+	if err := table.Close(); err != nil {
+		t.Fatal(err)
+	}
+	frames := strings.Split(out.String(), "\x1b[?7l")[1:]
+	for i, want := range map[int]string{3: "\x1b[3A\x1b[J", 4: "\x1b[4A\x1b[J", 5: "\x1b[4A\x1b[J"} { // up by what is drawn
+		if len(frames) != 6 || !strings.HasPrefix(frames[i], want) {
+			t.Fatalf("%d frames, and frame %d is not over the last one:\n%q", len(frames), i, out.String())
+		}
+	}
+	if !strings.Contains(frames[4], "\nwaiting, 4m58s left\n") || strings.Contains(frames[5], "waiting") {
+		t.Errorf("got %q", frames[4:])
+	}
+}
+
+// Off a terminal it has a line of its own, twice a minute.
+func TestTable_LeftOffATerminal(t *testing.T) {
+	var out bytes.Buffer
+	table := NewTable(&out, false)
+	for left := 300; left > 200; left-- {
+		table.Left(time.Duration(left) * time.Second)
+	}
+	if got, want := out.String(), "waiting, 4m30s left\nwaiting, 4m0s left\nwaiting, 3m30s left\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

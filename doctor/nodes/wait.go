@@ -24,6 +24,8 @@ type WaitOptions struct {
 	Lease string
 	// Changed is called with each change, and at the end with what is missing and why.
 	Changed func(Status)
+	// Left is called each second with the time that is left, where there is an end; may be nil.
+	Left func(time.Duration)
 }
 
 // WaitError says which nodes are not there, how far they have come, and why.
@@ -82,6 +84,9 @@ func Wait(ctx context.Context, c kubernetes.Interface, o WaitOptions) ([]Status,
 		select {
 		case <-w.changed:
 		case <-clock.C:
+			if deadline, ok := ctx.Deadline(); ok && o.Left != nil {
+				o.Left(time.Until(deadline))
+			}
 		case <-ctx.Done():
 			if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				return statuses, fmt.Errorf("wait for nodes to be %s: %w", o.Until, context.Cause(ctx))

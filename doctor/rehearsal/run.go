@@ -82,7 +82,7 @@ type rehearsal struct {
 }
 
 func (r *rehearsal) run(ctx context.Context) (*Report, error) {
-	r.tell("pass 1 of 2: %d Nodes, shown uninitialized to the node controller", len(r.nodes))
+	r.tell("pass 1 of 2: %s, shown uninitialized to the node controller", finding.Count(len(r.nodes), "Node"))
 	first := newShadow(r.nodes, uninitialized)
 	one, err := r.pass(ctx, nodeController, first, first.initialized)
 	if err != nil {
@@ -98,7 +98,7 @@ func (r *rehearsal) run(ctx context.Context) (*Report, error) {
 		return nil, err
 	}
 	if unclear := two.failedNodes(); two.complete && len(unclear) > 0 {
-		r.tell("asking again about %d Nodes", len(unclear))
+		r.tell("asking again about %s", finding.Count(len(unclear), "Node"))
 		again, err := r.lifecycle(ctx, silentOf(unclear, silent))
 		if err != nil {
 			return nil, err

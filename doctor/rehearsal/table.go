@@ -33,7 +33,7 @@ func (r *Report) WriteTable(out io.Writer, wide bool) error {
 		return fmt.Errorf("show findings: %w", err)
 	}
 	for _, what := range slices.Sorted(maps.Keys(r.Refused)) {
-		fmt.Fprintf(out, "refused: %s, %d times\n", finding.Clean(what), r.Refused[what])
+		fmt.Fprintf(out, "refused: %s, %s\n", finding.Clean(what), finding.Count(r.Refused[what], "time"))
 	}
 	_, err := fmt.Fprintln(out, r.Summary())
 	return err

@@ -41,7 +41,7 @@ func Check(m *machine.Machine) (end time.Time, f *finding.Finding, err error) {
 		return end, nil, nil
 	}
 	id := finding.IdentityEnds
-	when := fmt.Sprintf("ends on %s, in %d days", end.Format(time.DateOnly), int(left.Hours()/24))
+	when := fmt.Sprintf("ends on %s, in %s", end.Format(time.DateOnly), finding.Count(int(left.Hours()/24), "day"))
 	if left <= 0 {
 		id, when = finding.IdentityEnded, "ended on "+end.Format(time.DateOnly)
 	}

@@ -58,6 +58,9 @@ type Change struct {
 
 func (c Change) String() string { return c.Subject + " " + c.Action }
 
+// Unchanged tells whether the object is, or in a dry run would stay, as it is.
+func (c Change) Unchanged() bool { return c.Action == ssa.UnchangedAction.String() }
+
 // Differs tells whether the object was, or would be, changed.
 func (c Change) Differs() bool {
 	return c.Action != ssa.UnchangedAction.String() && c.Action != ssa.SkippedAction.String()

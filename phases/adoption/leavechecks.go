@@ -3,6 +3,7 @@ package adoption
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -125,11 +126,13 @@ func (a *Adoption) awaitBalancers(ctx context.Context, env *workflow.Env, client
 	env.Sayf("waiting up to %s for these to be gone: Service/%s", a.WaitLoadBalancers,
 		strings.Join(found, ", Service/"))
 	var last error
+	waiting := env.Waiting("load balancers to be gone", a.WaitLoadBalancers)
 	err := wait.PollUntilContextTimeout(ctx, 2*time.Second, a.WaitLoadBalancers, false,
 		func(ctx context.Context) (bool, error) {
 			now, err := balancers(ctx, client)
 			if last = err; err == nil {
 				found = now
+				waiting.Still(fmt.Errorf("there is Service/%s", strings.Join(found, ", Service/")))
 			}
 			return err == nil && len(now) == 0, nil
 		})

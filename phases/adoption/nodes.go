@@ -60,7 +60,7 @@ func planNodes(ctx context.Context, r *workflow.Run) (string, error) {
 			lines = append(lines, fmt.Sprintf("would have %s initialized", n.Name))
 		}
 	}
-	return strings.Join(append(lines, fmt.Sprintf("%d nodes looked at", len(plan))), "\n"), nil
+	return strings.Join(append(lines, finding.Count(len(plan), "node")+" looked at"), "\n"), nil
 }
 
 // What the journal says of a kubelet.
@@ -198,6 +198,7 @@ func (a *adopter) unmoved(ctx context.Context, n *fleet.Node) (*corev1.Node, err
 // await watches one Node. An API server that does not answer is asked again.
 func (a *adopter) await(ctx context.Context, n *fleet.Node, what string, holds func(*corev1.Node) bool) error {
 	patience := a.step.Patience()
+	waiting := a.r.Waiting("Node/"+n.Name+": "+what, patience)
 	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, patience, true,
 		func(ctx context.Context) (bool, error) {
 			ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -206,7 +207,11 @@ func (a *adopter) await(ctx context.Context, n *fleet.Node, what string, holds f
 			if apierrors.IsNotFound(err) {
 				return false, err
 			}
-			return err == nil && holds(node), nil
+			if err != nil || !holds(node) {
+				waiting.Still(err)
+				return false, nil
+			}
+			return true, nil
 		})
 	if err != nil {
 		return &finding.Error{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"path/filepath"
 	"time"
@@ -19,12 +20,13 @@ import (
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
-// ShowJoinCommand prints how further machines join.
+// ShowJoinCommand prints what comes after init: the pod network, and how further machines join.
 func ShowJoinCommand() workflow.Phase {
 	return workflow.Phase{
 		Name:  "show-join-command",
 		Short: "Show how further machines join",
-		Long:  "Reads the bootstrap tokens and the cluster's CA. Writes nothing. `kubeadm token create` makes a new token when the old ones have expired.",
+		Long: "Reads the bootstrap tokens, the cluster's CA, Nodes and ConfigMap/kube-system/kubeadm-config. Writes nothing. `kubeadm token create` " +
+			"makes a new token when the old ones have expired.",
 		Plan: func(context.Context, *workflow.Run) (string, error) {
 			return "would show the command for further machines", nil
 		},
@@ -37,8 +39,13 @@ func ShowJoinCommand() workflow.Phase {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(r.Progress(), "\nThe control plane is up. To use the cluster:\n\n  export KUBECONFIG=%s\n\nFurther machines join with:\n\n  %s\n\n", machine.AdminConf, command)
-			return nil
+			steps, err := findNextSteps(ctx, r)
+			if err != nil {
+				return err
+			}
+			steps.join = command
+			_, err = io.WriteString(r.Progress(), steps.text())
+			return err
 		},
 	}
 }

@@ -101,9 +101,11 @@ kept in ` + machine.StateFile + `, they are never run again: they would undo wha
 				r.Sayf("would run kubeadm %s", strings.Join(kubeadm.MaskArgs(args), " "))
 				return nil
 			}
-			if err := workflow.RunKubeadm(ctx, r.Host, args...); err != nil {
+			var key keyReader
+			if err := workflow.Stream(ctx, r.Env, args, machine.Command{Args: args, Changes: true, Out: &key}); err != nil {
 				return err
 			}
+			r.Course.CertificateKey = key.key
 			return workflow.NoteStage(r.Host, state.StageFinished)
 		},
 	}

@@ -62,8 +62,11 @@ func restartKubelet(ctx context.Context, env *workflow.Env, timeout time.Duratio
 		return nil
 	}
 	var last error
+	waiting := env.Waiting("the kubelet", timeout)
 	err = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, timeout, true, func(ctx context.Context) (bool, error) {
-		last = isBack(ctx, env.Machine, before, health, wanted)
+		if last = isBack(ctx, env.Machine, before, health, wanted); last != nil {
+			waiting.Still(last)
+		}
 		return last == nil, nil
 	})
 	if err != nil {

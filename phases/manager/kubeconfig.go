@@ -77,7 +77,7 @@ func writeKubeconfig(h *workflow.Host, s *settings.Settings) error {
 		wanted = "" // the administrator's own
 	}
 	if identity.Lasts(h.Machine.Path(machine.CCMKubeconfig), ca, wanted, h.Machine.Now()) {
-		h.Sayf("%s unchanged", machine.CCMKubeconfig)
+		h.SayUnchanged(machine.CCMKubeconfig)
 		return RestampStaticPod(h.Env) // a run that was cut short may have come no further than the file
 	}
 	return newIdentity(h.Env, certsDir, server)

@@ -62,10 +62,10 @@ func RunRollout(ctx context.Context, r *workflow.Run) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.Wait.Timeout.Duration)
 	defer cancel()
-	if err := Await(ctx, wanted.Runs(client)); err != nil {
+	if err := Await(ctx, r.Env, "the cloud-controller-manager to run", wanted.Runs(client)); err != nil {
 		return err
 	}
-	if err := Await(ctx, Renewed(client, s.Profile.LeaseName())); err != nil {
+	if err := Await(ctx, r.Env, "its Lease to be renewed", Renewed(client, s.Profile.LeaseName())); err != nil {
 		return err
 	}
 	r.Sayf("the cloud-controller-manager runs, and its Lease is renewed")
@@ -91,13 +91,19 @@ func wantedManager(h *workflow.Host, s *settings.Settings) (*Wanted, error) {
 // probe returns why something is not there yet; nil: it is.
 type probe func(context.Context) error
 
-// Await asks until there is nothing against it. What it says last is the reason when time is up.
-func Await(ctx context.Context, p probe) error {
+// Await asks until there is nothing against it, and tells what it waits for. What the probe says last is the reason when time is
+// up.
+func Await(ctx context.Context, env *workflow.Env, what string, p probe) error {
 	var last error
+	deadline, _ := ctx.Deadline()
+	waiting := env.Waiting(what, time.Until(deadline))
 	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
 		why := p(ctx)
 		if ctx.Err() == nil || last == nil { // the end of time is no reason
 			last = why
+		}
+		if why != nil {
+			waiting.Still(why)
 		}
 		return why == nil, nil
 	})

@@ -32,6 +32,7 @@ func (u *Upgrade) awaitCutShort(ctx context.Context, env *workflow.Env) error {
 		return err
 	}
 	var last error
+	waiting := env.Waiting("the API server", cutShortPatience)
 	err = wait.PollUntilContextTimeout(ctx, time.Second, cutShortPatience, true, func(ctx context.Context) (bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, serviceTimeout)
 		defer cancel()
@@ -40,6 +41,9 @@ func (u *Upgrade) awaitCutShort(ctx context.Context, env *workflow.Env) error {
 			env.Sayf("an upgrade was cut short here, and the API server does not answer: waiting up to %s", cutShortPatience)
 		}
 		last = why
+		if why != nil {
+			waiting.Still(nil) // the reason is long, and part of the error
+		}
 		return why == nil, nil
 	})
 	if err == nil {
@@ -78,7 +82,7 @@ func (u *Upgrade) awaitScheduler(ctx context.Context, env *workflow.Env, client 
 	env.Sayf("an upgrade was cut short here: waiting up to %s for kube-scheduler", schedulerPatience)
 	within, cancel := context.WithTimeout(ctx, schedulerPatience)
 	defer cancel()
-	if err := manager.Await(within, manager.Renewed(client, schedulerLease)); err != nil {
+	if err := manager.Await(within, env, "a kube-scheduler", manager.Renewed(client, schedulerLease)); err != nil {
 		env.Sayf("warning, no pod may be scheduled: %v", err)
 	}
 	return ctx.Err()

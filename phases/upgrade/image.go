@@ -141,6 +141,7 @@ func checkManagerImage(ctx context.Context, h *workflow.Host, image string) (err
 		err = errors.Join(err, remove(last))
 	}()
 	last := errors.New("the kubelet has not begun")
+	waiting := h.Waiting("image "+image, pullPatience)
 	const often = 500 * time.Millisecond
 	err = wait.PollUntilContextTimeout(ctx, often, pullPatience, true, func(ctx context.Context) (bool, error) {
 		pod, failed := pods.Get(ctx, created.Name, metav1.GetOptions{})
@@ -149,7 +150,9 @@ func checkManagerImage(ctx context.Context, h *workflow.Host, image string) (err
 			return false, nil //nolint:nilerr // it is asked again
 		}
 		there, why := pulled(pod)
-		last = why
+		if last = why; !there {
+			waiting.Still(why)
+		}
 		return there, refusal(why)
 	})
 	if err != nil {

@@ -39,7 +39,7 @@ is a step of a run of this machine's. It stops at the first machine that does no
 					lines = append(lines, fmt.Sprintf("would run on %s: ccmadm upgrade node", o.Name))
 				}
 			}
-			return strings.Join(append(lines, fmt.Sprintf("%d machines looked at", len(u.others))), "\n"), nil
+			return strings.Join(append(lines, finding.Count(len(u.others), "machine")+" looked at"), "\n"), nil
 		},
 		Run: func(ctx context.Context, r *workflow.Run) error {
 			u := upgradeOf(r)

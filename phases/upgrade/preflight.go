@@ -146,7 +146,7 @@ func (u *Upgrade) refuseBlocked(env *workflow.Env, plan *planner.Plan, facts *pl
 		wrong = append(wrong, fmt.Errorf("%s: %s", where, finding.Clean(f.Message)))
 	}
 	return finding.Preflightf("upgrade to %s: %w", plan.Then, errors.Join(wrong...)).
-		WithHint("what to do is said above; ccmadm lint --explain ID says more. Nothing was changed")
+		WithHint("what to do is said above; ccmadm explain ID says more. Nothing was changed")
 }
 
 // refuseByHand finds an upgrade that somebody has begun in another way, and one that is not the first any more.

@@ -57,9 +57,13 @@ machine. Writes nothing.`,
 				}
 			}
 			last = errors.New("it was not asked yet")
+			waiting := r.Waiting("the API server by its Service", servicePatience)
 			err = wait.PollUntilContextTimeout(ctx, time.Second, servicePatience, true, func(ctx context.Context) (bool, error) {
 				if why := askService(r.Env, ips, config); ctx.Err() == nil {
 					last = why
+				}
+				if last != nil {
+					waiting.Still(nil) // the reason is long, and part of the error
 				}
 				return last == nil, nil
 			})

@@ -64,7 +64,7 @@ func RunChecks(ctx context.Context, r *Run, checks []Check) error {
 		}
 	}
 	if len(failed) == 0 {
-		r.Sayf("%d checks passed", len(checks))
+		r.Sayf("%s passed", finding.Count(len(checks), "check"))
 		return nil
 	}
 	if r.Output == "json" {

@@ -125,7 +125,10 @@ func ApplySet(ctx context.Context, env *Env, set apply.Set, path string, objects
 
 // SayChange tells what became of an object. What a dry run would do, its printer has shown.
 func SayChange(env *Env, c apply.Change) {
-	if !env.DryRun || !c.Differs() {
+	switch {
+	case c.Unchanged():
+		env.SayUnchanged(c.Subject)
+	case !env.DryRun || !c.Differs():
 		env.Sayf("%s", c)
 	}
 }

@@ -37,7 +37,7 @@ func EditConfigMap(
 		return nil, err
 	}
 	if len(changes) == 0 {
-		env.Sayf("%s unchanged", object)
+		env.SayUnchanged(object)
 		return nil, nil
 	}
 	env.NoteChange(true)

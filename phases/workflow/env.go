@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"fmt"
 	"io"
 
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -41,6 +42,8 @@ type Env struct {
 	Force bool
 	// Existing says that the machine is a control plane of an existing cluster, which has a record.
 	Existing bool
+	// Quiet leaves out lines about files and objects that stay as they are. They are counted.
+	Quiet bool
 	// Preview says that the dry run goes before a run, and that nothing of it is shown.
 	Preview bool
 	// WithoutServer says that the phase may reach no API server.
@@ -53,6 +56,8 @@ type Env struct {
 type seen struct {
 	state    Once[*State]
 	changed  bool                 // something was written, or in a dry run would be
+	ran      bool                 // kubeadm was run, and has its own words about what it changed
+	same     int                  // files and objects that stay as they are
 	conflict *apply.ConflictError // that a dry run has found
 }
 
@@ -88,6 +93,26 @@ func (env *Env) Refusal() error {
 
 // Changed tells whether the run has changed something, or in a dry run would have.
 func (env *Env) Changed() bool { return env.seen.changed }
+
+// SayUnchanged tells that a file or an object stays as it is.
+func (env *Env) SayUnchanged(what string) {
+	env.seen.same++
+	if !env.Quiet {
+		env.Sayf("%s unchanged", what)
+	}
+}
+
+// sayNothingChanged is the one line of a quiet run that has changed nothing.
+func (env *Env) sayNothingChanged() {
+	if !env.Quiet || env.seen.same == 0 || env.seen.changed || env.seen.ran {
+		return
+	}
+	count := fmt.Sprintf("%d files and objects", env.seen.same)
+	if env.seen.same == 1 {
+		count = "1 file or object"
+	}
+	fmt.Fprintf(env.Progress(), "unchanged: %s (--verbose lists them)\n", count)
+}
 
 // NoteChange remembers that something was changed, or in a dry run would be.
 func (env *Env) NoteChange(changed bool) { env.seen.changed = env.seen.changed || changed }

@@ -30,6 +30,8 @@ type Inputs struct {
 	DryRun bool
 	// Force replaces a file that was edited by hand.
 	Force bool
+	// Quiet leaves out lines about files and objects that stay as they are.
+	Quiet bool
 	Request
 }
 

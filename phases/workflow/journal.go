@@ -29,6 +29,7 @@ func NodeStep(ctx context.Context, r *Run, step journal.Step, run func(context.C
 type Preview struct {
 	Change string // the difference that it would make; empty: none
 	Said   string // what it says of what is as it should be
+	same   int    // how many files and objects that are
 }
 
 // PreviewPhases runs phases as a dry run that nobody sees, and keeps what they would change.
@@ -45,11 +46,11 @@ func PreviewPhases(ctx context.Context, r *Run, list []Phase) (trial *Run, err e
 	for _, p := range list {
 		out.Reset()
 		said.Reset()
-		trial.seen.changed = false
+		trial.seen.changed, trial.seen.same = false, 0
 		if err := p.Do(ctx, trial); err != nil {
 			return nil, err
 		}
-		found := Preview{Said: said.String()}
+		found := Preview{Said: said.String(), same: trial.seen.same}
 		if trial.Changed() {
 			found.Change = cmp.Or(string(kubeadm.MaskSecrets(out.Bytes())), "not shown")
 		}
@@ -81,6 +82,7 @@ func ApplyStep(ctx context.Context, r *Run, p Phase) error {
 	}
 	waits := p.Plan != nil
 	if r.Course.Journal == nil && !waits {
+		r.seen.same += found.same
 		fmt.Fprint(r.Progress(), found.Said)
 		return nil
 	}
@@ -196,7 +198,11 @@ func (r *Run) Do(ctx context.Context, list []Phase) (err error) {
 			return err
 		}
 	}
-	return r.Operation.End(ctx, r)
+	if err := r.Operation.End(ctx, r); err != nil {
+		return err
+	}
+	r.sayNothingChanged()
+	return nil
 }
 
 // ControlPlaneClient is how this control plane reaches its cluster, as ccmadm apply does.

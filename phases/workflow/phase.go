@@ -65,6 +65,7 @@ func Bind(cmd *cobra.Command, list []Phase, inherit []string, build func(cmd *co
 	for _, p := range list {
 		runner.AppendPhase(workflow.Phase{
 			Name: p.Name, Short: p.Short, Long: p.Long, InheritFlags: inherit,
+			Example: "  ccmadm " + cmd.Name() + " phase " + p.Name,
 			Run: func(data workflow.RunData) error {
 				r := data.(*Run) // build below makes nothing else
 				return p.Do(r.ctx, r)
@@ -85,6 +86,9 @@ func Bind(cmd *cobra.Command, list []Phase, inherit []string, build func(cmd *co
 		}
 		if err == nil {
 			err = AsError(made.Operation.End(cmd.Context(), made))
+		}
+		if err == nil {
+			made.sayNothingChanged()
 		}
 		return JoinErrors(err, made.End(cmd.Context(), err))
 	}

@@ -65,7 +65,7 @@ func WriteChanged(env *Env, f machine.File) (changed bool, err error) {
 	}
 	switch {
 	case !changed:
-		env.Sayf("%s unchanged", f.Path)
+		env.SayUnchanged(f.Path)
 	case !env.DryRun:
 		env.Sayf("%s written", f.Path)
 	}

@@ -79,6 +79,9 @@ type Course struct {
 	Previews map[string]Preview // by a dry run of the phases of this run, by their names; nil: there was none
 	AllTried bool               // a dry run of all phases of the list has gone through
 	Journal  *journal.Journal   // of a run that has changed something, or is about to
+	// CertificateKey is that of the certificates which kubeadm has uploaded in this run; empty: it has uploaded none, or did not
+	// print it. It opens the cluster's keys, so it is kept nowhere else: a phase in a process of its own goes without.
+	CertificateKey string
 }
 
 // Changes tells whether a dry run has found a phase that changes something.
@@ -120,7 +123,7 @@ func New(ctx context.Context, m *machine.Machine, in Inputs, s Streams, version 
 // NewRun returns a run that has read no configuration yet.
 func NewRun(m *machine.Machine, in Inputs, s Streams, version string) *Run {
 	env := NewEnv(m, s, version, in.DryRun)
-	env.Kubeconfig, env.Output, env.Force, env.Existing = in.Kubeconfig, in.Output, in.Force, in.Existing
+	env.Kubeconfig, env.Output, env.Force, env.Existing, env.Quiet = in.Kubeconfig, in.Output, in.Force, in.Existing, in.Quiet
 	return &Run{
 		Host:    &Host{Env: env, Role: in.Role, answers: &answers{}},
 		Request: in.Request, Command: in.Command, Operation: in.Operation, Cache: &Cache{}, Course: &Course{},
@@ -131,7 +134,7 @@ func NewRun(m *machine.Machine, in Inputs, s Streams, version string) *Run {
 func (r *Run) inputs() Inputs {
 	return Inputs{
 		Role: r.Role, Existing: r.Existing, Command: r.Command, Operation: r.Operation, Kubeconfig: r.Kubeconfig,
-		DryRun: r.DryRun, Force: r.Force, Output: r.Output, Request: r.Request,
+		DryRun: r.DryRun, Force: r.Force, Quiet: r.Quiet, Output: r.Output, Request: r.Request,
 	}
 }
 

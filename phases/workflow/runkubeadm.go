@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,9 +39,15 @@ func RunKubeadm(ctx context.Context, h *Host, args ...string) error {
 }
 
 // Stream shows what is run, as the user would have to type it, and all that it prints. What a dry run prints has objects
-// and files in it, and is shown without credentials once it is complete: kubeadm asks for nothing then.
+// and files in it, and is shown without credentials once it is complete: kubeadm asks for nothing then. An Out of the command
+// gets what is printed, too.
 func Stream(ctx context.Context, env *Env, shown []string, c machine.Command) error {
-	c.Name, c.In, c.Out, c.Err = "kubeadm", env.In, env.Progress(), env.Err
+	out := env.Progress()
+	if c.Out != nil {
+		out = io.MultiWriter(out, c.Out)
+	}
+	c.Name, c.In, c.Out, c.Err = "kubeadm", env.In, out, env.Err
+	env.seen.ran = env.seen.ran || !env.DryRun
 	env.Sayf("running kubeadm %s", strings.Join(kubeadm.MaskArgs(shown), " "))
 	var dry bytes.Buffer
 	if env.DryRun {

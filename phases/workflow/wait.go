@@ -30,6 +30,9 @@ func NoteInitialized(h *Host) error {
 // Wait follows nodes until each is in the wanted state, or ctx ends. It shows every change.
 func Wait(ctx context.Context, client kubernetes.Interface, o nodes.WaitOptions, r nodes.Display) error {
 	o.Changed = r.Show
+	if table, is := r.(*nodes.Table); is {
+		o.Left = table.Left
+	}
 	_, err := nodes.Wait(ctx, client, o)
 	if closeErr := r.Close(); err == nil && closeErr != nil {
 		return fmt.Errorf("show the state of nodes: %w", closeErr)

@@ -22,7 +22,7 @@ func TestRound_PowerCut(t *testing.T) {
 	c.expect(t, "n2")
 	c.pass(t, 60)
 	c.expect(t, "n2")
-	const want = "it does not answer at 192.0.2.2, nor does its kubelet renew its Lease: 1 pods"
+	const want = "it does not answer at 192.0.2.2, nor does its kubelet renew its Lease: 1 pod set to not Ready"
 	if len(c.events.Events) != 1 || !strings.Contains(<-c.events.Events, want) {
 		t.Errorf("%d events are left, want one, of that Node", len(c.events.Events))
 	}

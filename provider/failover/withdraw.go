@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
@@ -50,8 +51,9 @@ func (n *NodeProber) withdraw(ctx context.Context, gone []*corev1.Node, there ma
 		}
 		m.told = true
 		n.Recorder.Eventf(node, corev1.EventTypeWarning, "EndpointsWithdrawn",
-			"it does not answer at %s, nor does its kubelet renew its Lease: %d pods are not Ready, so that Services send to "+
-				"others; %d pods stay, whose Services have no other on a machine that answers", addressOf(node), count, others)
+			"it does not answer at %s, nor does its kubelet renew its Lease: %s set to not Ready, so that Services send to "+
+				"others; %s left, whose Services have no other on a machine that answers", addressOf(node), finding.Count(count, "pod"),
+			finding.Count(others, "pod"))
 	}
 }
 

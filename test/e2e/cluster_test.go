@@ -26,11 +26,11 @@ func (l *lab) joinCommand(t testing.TB) string {
 	return joinLine(t, l.must(t, "cp1", joinCommandCmd))
 }
 
-// joinLine finds that line.
+// joinLine finds that line, which is the one for workers: init with --upload-certs prints one for control planes before it.
 func joinLine(t testing.TB, output string) string {
 	t.Helper()
 	for line := range strings.SplitSeq(output, "\n") {
-		if line = strings.TrimSpace(line); strings.HasPrefix(line, "ccmadm join ") {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, "ccmadm join ") && !strings.Contains(line, " --control-plane ") {
 			return line + " " + ignore
 		}
 	}

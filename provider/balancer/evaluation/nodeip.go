@@ -176,5 +176,5 @@ func (m *Machines) have(address netip.Addr) bool { return m.Addresses[address] }
 
 // describe is for the condition of a Service at level NodeIP.
 func describe(list []netip.Addr, remark string) string {
-	return fmt.Sprintf("level NodeIP: %d addresses of Nodes%s", len(list), remark)
+	return fmt.Sprintf("level NodeIP: %s of Nodes%s", finding.Count(len(list), "address"), remark)
 }
