@@ -60,7 +60,8 @@ func TestDiagnose_Ahead(t *testing.T) {
 			if err := d.WriteText(&text, false); err != nil || strings.Contains(text.String(), "nothing is wrong\n") == tt.wrong {
 				t.Errorf("%v\n%s", err, text.String())
 			}
-			wrong, err := d.WriteWhy(&why, "w1")
+			of := d.Why("w1")
+			wrong, err := of.Cause != nil, of.WriteText(&why)
 			if err != nil || wrong != (tt.wrong && tt.want == "error U16") || !tt.wrong && strings.Contains(why.String(), "U1") {
 				t.Errorf("%v, %v\n%s", wrong, err, why.String())
 			}

@@ -25,7 +25,7 @@ func detectors() []detector {
 		{"files that pods mount", []string{partPods, partEvents}, missingFiles, slices.Concat(unplaced, leaderless), nil, true},
 		{"no manager", []string{partPods, partDeployments, partDaemonSets, partLeases}, noManager, slices.Concat(stopped, leaderless), nil, true},
 		{"replicas", []string{partDeployments}, noReplicas, slices.Concat(unplaced, leaderless), nil, true},
-		{"log", []string{partPods}, symptomsInLog, slices.Concat(stopped, leaderless, []finding.ID{finding.ManagerFails}), byFullEtcd, true},
+		{"log", []string{partPods}, symptomsInLog, slices.Concat(stopped, leaderless, []finding.ID{finding.ManagerFails}), also(finding.EtcdFull, finding.KubeletSilent, finding.NotReady, finding.ComponentWithoutLeader), true},
 		{"leaders", []string{partLeases, partPods}, foreignLeader, others, nil, true},
 		{"holders", []string{partLeases, partPods}, abandonedLease, others, nil, true},
 		{"managers", []string{partLeases, partPods}, twoManagers, []finding.ID{finding.ManagerFails}, nil, true},
@@ -46,7 +46,7 @@ func detectors() []detector {
 		{"lost address pools", []string{partPools, partServices}, lostPools, []finding.ID{finding.BalancerPending}, nil, false},
 		{"refused load balancers", []string{partServices}, refusedBalancers, nil, nil, false},
 		{"load balancers", []string{partServices, partNodes}, balancers, nil, nil, false},
-		{"what ccmadm has written down", []string{partRecord}, misread, nil, nil, false},
+		{"what ccmadm has written down", []string{partRecord}, ofSnapshot(misread), nil, nil, false},
 		{"serving certificates", []string{partRequests}, servingCertificates, nil, nil, false},
 		{"container runtimes of later versions", []string{partNodes}, ofSnapshot(oldRuntimes), nil, nil, false},
 		{"kube-proxy of later versions", []string{partProxy, partVersion}, ofSnapshot(endingProxyMode), nil, nil, false},
@@ -95,12 +95,12 @@ func hostDetectors() []detector {
 		{"runtime of later versions", []string{HostRuntimePart}, ofSnapshot(oldRuntimeHere), nil, nil, false},
 		{"kubelet unit", []string{HostKubeletPart}, onHost(kubeletUnit), slices.Concat(node, server), onlyOf(finding.KubeletNotRun), true},
 		{"the kubelet's Node", []string{HostNodePart}, onHost(withoutNode), slices.Concat(node, []finding.ID{finding.ServiceUnanswered}), onlyOf(finding.KubeletWithoutNode), true},
-		{"static pods", []string{HostManifestsPart}, onHost(staticPods), slices.Concat(leaderless, server), ofManagerOrServer, true},
+		{"static pods", []string{HostManifestsPart}, onHost(staticPods), slices.Concat(leaderless, server), ofManager, true},
 		{"ports", []string{HostPortsPart}, onHost(takenPorts), slices.Concat(crash, leaderless, server), onlyOf("B10", finding.PortTaken), true},
 		{"the API server's Service", []string{HostServicePart}, onHost(unansweredService), nil, nil, true},
 		{"resolver", []string{HostResolverPart}, onHost(resolver), []finding.ID{finding.CloudNotFound}, nil, true},
-		{"forwarding", nil, onHost(forwarding), nil, nil, true},
-		{"way to the API server", nil, onHost(unreachedServer), node, nil, true},
+		{"forwarding", nil, ofSnapshot(forwarding), nil, nil, true},
+		{"way to the API server", nil, ofSnapshot(unreachedServer), node, nil, true},
 	}
 }
 
@@ -119,16 +119,22 @@ func onlyOf(ids ...finding.ID) func(*view, *finding.Finding, []finding.ID) []fin
 	}
 }
 
-// ofManagerOrServer says that another static pod's file keeps neither a manager nor the API server from running.
-func ofManagerOrServer(v *view, f *finding.Finding, explains []finding.ID) []finding.ID {
+// also adds what one kind of a detector's findings explains beyond the others: nothing can be written to an etcd that is full,
+// so that no kubelet seems to report.
+func also(id finding.ID, more ...finding.ID) func(*view, *finding.Finding, []finding.ID) []finding.ID {
+	return func(_ *view, f *finding.Finding, explains []finding.ID) []finding.ID {
+		if f.ID == id {
+			return slices.Concat(explains, more)
+		}
+		return explains
+	}
+}
+
+// ofManager says that another static pod's file keeps neither a manager nor the API server from running.
+func ofManager(_ *view, f *finding.Finding, explains []finding.ID) []finding.ID {
 	if strings.Contains(f.Message, "kube-apiserver") || strings.Contains(f.Message, "etcd") {
 		return []finding.ID{finding.ServerUnreached}
 	}
-	return ofManager(v, f, explains)
-}
-
-// ofManager says that another static pod's file does not keep a manager from running.
-func ofManager(_ *view, f *finding.Finding, explains []finding.ID) []finding.ID {
 	if strings.Contains(f.Message, "cloud-controller") || strings.Contains(f.Message, "ccm") {
 		return explains
 	}

@@ -61,7 +61,7 @@ func noReplicas(v *view) []finding.Finding {
 func (m *manager) scaledToNothing() bool { return m.replicas != nil && *m.replicas == 0 }
 
 // misread finds what ccmadm has written down and cannot read.
-func misread(v *view) []finding.Finding {
+func misread(s *Snapshot) []finding.Finding {
 	var list []finding.Finding
 	add := func(id finding.ID, name string, m *Misread) {
 		if m != nil {
@@ -70,8 +70,8 @@ func misread(v *view) []finding.Finding {
 			list = append(list, f)
 		}
 	}
-	add(finding.RecordUnreadable, v1alpha1.RecordName, v.RecordMisread)
-	add(finding.JournalUnreadable, v1alpha1.JournalName, v.JournalMisread)
+	add(finding.RecordUnreadable, v1alpha1.RecordName, s.RecordMisread)
+	add(finding.JournalUnreadable, v1alpha1.JournalName, s.JournalMisread)
 	return list
 }
 

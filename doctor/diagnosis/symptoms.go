@@ -93,7 +93,7 @@ func symptomsInLog(v *view) []finding.Finding {
 				case finding.NoInventory:
 					f.Next = v.rereading(m, line)
 				case finding.EtcdFull:
-					f.Object, f.Next = "Pod/"+v1alpha1.Namespace+"/etcd-"+v.controlPlane(), v.emptied()
+					f.Object, f.Next = "Pod/"+v1alpha1.Namespace+"/etcd-"+v.controlPlane(), emptied(v.controlPlane())
 				}
 				list = append(list, f)
 			}
@@ -103,19 +103,11 @@ func symptomsInLog(v *view) []finding.Finding {
 }
 
 // emptied are the commands that make room in etcd. Its image has no shell: they run outside of it.
-func (v *view) emptied() string {
+func emptied(controlPlane string) string {
 	const pki = "/etc/kubernetes/pki/etcd/"
-	etcdctl := "kubectl -n kube-system exec etcd-" + v.controlPlane() + " -- etcdctl --endpoints=https://127.0.0.1:2379 --cacert=" + pki +
+	etcdctl := "kubectl -n kube-system exec etcd-" + controlPlane + " -- etcdctl --endpoints=https://127.0.0.1:2379 --cacert=" + pki +
 		"ca.crt --cert=" + pki + "healthcheck-client.crt --key=" + pki + "healthcheck-client.key "
 	return fmt.Sprintf(`%scompact $(%[1]sendpoint status -w json | grep -o '"revision":[0-9]*' | cut -d: -f2), then: %[1]sdefrag, then: %[1]salarm disarm`, etcdctl)
-}
-
-// byFullEtcd says that nothing can be written, so that no kubelet seems to report.
-func byFullEtcd(_ *view, f *finding.Finding, explains []finding.ID) []finding.ID {
-	if f.ID == finding.EtcdFull {
-		return append(slices.Clone(explains), finding.KubeletSilent, finding.NotReady, finding.ComponentWithoutLeader)
-	}
-	return explains
 }
 
 func lastLine(v *view, m *manager, s symptom) (pod, line string) {
