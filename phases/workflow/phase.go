@@ -106,7 +106,11 @@ func (p Phase) Do(ctx context.Context, r *Run) error {
 		return AsError(err)
 	}
 	if p.Plan == nil || !r.DryRun {
-		return AsError(journaled(ctx, r, p))
+		err := AsError(journaled(ctx, r, p))
+		if err == nil && r.Single { // there is no end of a list that says it
+			r.sayNothingChanged()
+		}
+		return err
 	}
 	text, err := p.Plan(ctx, r)
 	if err != nil {
