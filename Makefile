@@ -44,6 +44,9 @@ LIBS    := $(shell awk '$$1 == "k8s.io/kubernetes" {print $$2}' go.mod)
 LDFLAGS := -s -w -buildid= -X main.version=$(VERSION) -X k8s.io/component-base/version.gitVersion=$(LIBS) -X k8s.io/client-go/pkg/version.gitVersion=$(LIBS)
 # gRPC's pages of traces print with templates, which keep every exported method in a program: 23 MB of each image.
 GOBUILD := go build -tags grpcnotrace -ldflags '$(LDFLAGS)'
+# ccmadm is copied to every machine, and may have 40,000,000 bytes (release/binary.go). Inlining is left to Go's own packages in it, and
+# functions follow each other without gaps: that saves 4.1 of 43.3 MB.
+CLIBUILD := go build -tags grpcnotrace -gcflags=all=-l -gcflags=std= -ldflags '$(LDFLAGS) -funcalign=8'
 CCM     := ghcr.io/ccmadm/cloud-controller-manager:$(VERSION)
 AGENT   := ghcr.io/ccmadm/node-agent:$(VERSION)
 STEPS   := ghcr.io/ccmadm/ccmadm:$(VERSION)
@@ -59,7 +62,7 @@ help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## Build bin/ccmadm, bin/cloud-controller-manager and bin/node-agent, static and reproducible
-	$(GOBUILD) -o bin/ccmadm ./cmd/ccmadm
+	$(CLIBUILD) -o bin/ccmadm ./cmd/ccmadm
 	$(GOBUILD) -o bin/cloud-controller-manager ./cmd/cloud-controller-manager
 	$(GOBUILD) -o bin/node-agent ./cmd/node-agent
 
@@ -87,7 +90,7 @@ release: ## Everything that users download, in dist/: make release VERSION=v0.1.
 # a clone without tags, too.
 release-binary: export GOFLAGS += -buildvcs=false
 release-binary:
-	$(GOBUILD) -o '$(OUT)' ./cmd/$(PROGRAM)
+	$(if $(filter ccmadm,$(PROGRAM)),$(CLIBUILD),$(GOBUILD)) -o '$(OUT)' ./cmd/$(PROGRAM)
 
 release-verify: ## Compare dist/ with its checksums, provenance and signature: make release-verify KEY=cosign.pub
 	go -C release run . verify '$(abspath $(DIST))' $(if $(KEY),--key '$(abspath $(KEY))')
