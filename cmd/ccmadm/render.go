@@ -33,6 +33,7 @@ type renderer struct {
 	mirror     string
 	routes     bool
 	nodeAgent  bool
+	lifecycle  bool
 	serving    bool
 	ranges     []string
 	names      []string
@@ -95,7 +96,7 @@ func (r *renderer) values(p *templates.Profile, files map[string][]byte) templat
 		Endpoint:            r.endpoint,
 		PodSubnet:           r.podSubnet,
 		Routes:              r.routes,
-		NodeLifecycle:       true,
+		NodeLifecycle:       r.lifecycle,
 		NodeAgent:           r.nodeAgent || r.routes && p.NodeAgent != nil,
 		ServingCertificates: r.serving,
 		ServingRanges:       strings.Join(r.ranges, ","),
@@ -115,9 +116,13 @@ func newRender(s workflow.Streams) *cobra.Command {
 		Long: `Prints the RBAC objects, the Secret if you pass files, and the workload, ready for kubectl apply --server-side. In mode
 StaticPod the last document is the static pod, for ` + machine.CCMManifest + `.
 With -o kustomize, it writes one file per object and a kustomization.yaml to --output-dir.
+With -o helm, it writes the Helm chart of all providers to --output-dir; they are values of the chart.
 With --monitoring, it prints ServiceMonitor, PodMonitors, PrometheusRule and dashboards as well; without --provider, only these.`,
 		Args: noArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(asked *cobra.Command, _ []string) error {
+			if output == "helm" {
+				return writeChart(s, asked.Flags(), dir)
+			}
 			objects, pod, err := r.renderAll(s)
 			if err != nil {
 				return err
@@ -128,7 +133,7 @@ With --monitoring, it prints ServiceMonitor, PodMonitors, PrometheusRule and das
 			case "kustomize":
 				return writeKustomization(s, dir, objects, pod)
 			default:
-				return finding.Usagef("read --output: %q is neither yaml nor kustomize", output)
+				return finding.Usagef("read --output: %q is none of yaml, kustomize and helm", output)
 			}
 		},
 	}
@@ -140,13 +145,14 @@ With --monitoring, it prints ServiceMonitor, PodMonitors, PrometheusRule and das
 	flags.StringArrayVar(&r.credentials, "credential", nil, "KEY=FILE or KEY=env:NAME, for the Secret; may be repeated")
 	flags.StringSliceVar(&r.settings.ControllerManager.ExtraArgs, "extra-args", nil, "arguments of the form --flag=value that win over the profile's")
 	flags.BoolVar(&r.routes, "routes", false, "let the provider program routes to pods; needs --pod-network-cidr")
+	flags.BoolVar(&r.lifecycle, "node-lifecycle", true, "run the controller that deletes the Nodes of machines that are gone")
 	flags.BoolVar(&r.nodeAgent, "node-agent", false, "run the provider's agent on each node, too")
 	flags.StringVar(&r.podSubnet, "pod-network-cidr", "", "the cluster's pod CIDR")
 	flags.StringVar(&r.endpoint, "control-plane-endpoint", "", "URL by which pods reach the API server (default: the service, which takes kube-proxy)")
 	flags.BoolVar(&r.monitoring, "monitoring", false, "print what prometheus-operator and Grafana read, too")
 	flags.StringToStringVar(&r.monitoringLabels, "monitoring-labels", nil, "labels by which your Prometheus selects ServiceMonitors and rules, as release=NAME")
-	flags.StringVarP(&output, "output", "o", "yaml", "yaml or kustomize")
-	flags.StringVar(&dir, "output-dir", "", "directory for -o kustomize; it is made, and must be empty")
+	flags.StringVarP(&output, "output", "o", "yaml", "yaml, kustomize or helm")
+	flags.StringVar(&dir, "output-dir", "", "directory for -o kustomize and -o helm; it is made, and must be empty")
 	return cmd
 }
 
