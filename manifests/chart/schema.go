@@ -6,10 +6,18 @@ import (
 
 type object = map[string]any
 
-// schema is that of the chart's values. What a provider does not have is refused for it.
+// schema is that of the chart's values.
 func schema(offered []*templates.Profile) object {
-	var known []string
-	var rules []any
+	known, rules := limits(offered)
+	root := closed(properties(known))
+	root["$schema"] = "http://json-schema.org/draft-07/schema#"
+	root["required"] = []string{"provider", "clusterName"}
+	root["allOf"] = rules
+	return root
+}
+
+// limits are the names of providers, and rules by which what a provider does not have is refused for it.
+func limits(offered []*templates.Profile) (known []string, rules []any) {
 	for _, p := range offered {
 		known = append(known, p.Name)
 		limits := object{"mode": object{"enum": append([]templates.Mode{""}, Modes(p)...)}}
@@ -31,15 +39,24 @@ func schema(offered []*templates.Profile) object {
 		"if":   object{"properties": object{"features": object{"properties": object{"routes": object{"const": true}}}}},
 		"then": object{"properties": object{"podCIDR": object{"minLength": 1}}},
 	})
-	text := func(about, pattern string) object {
-		return object{"type": "string", "description": about, "pattern": pattern}
-	}
-	list := func(about string, items object) object {
-		return object{"type": "array", "description": about, "items": items}
-	}
-	closed := func(properties object) object {
-		return object{"type": "object", "additionalProperties": false, "properties": properties}
-	}
+	return known, rules
+}
+
+func text(about, pattern string) object {
+	return object{"type": "string", "description": about, "pattern": pattern}
+}
+
+func list(about string, items object) object {
+	return object{"type": "array", "description": about, "items": items}
+}
+
+// closed has these properties, and no others.
+func closed(properties object) object {
+	return object{"type": "object", "additionalProperties": false, "properties": properties}
+}
+
+// properties are the values with their types.
+func properties(known []string) object {
 	flag := object{"type": "boolean"}
 	env := closed(object{
 		"name":   text("name of the variable", `^[A-Za-z_][A-Za-z0-9_]*$`),
@@ -47,7 +64,7 @@ func schema(offered []*templates.Profile) object {
 		"key":    text("its key", `^[-._a-zA-Z0-9]+$`),
 	})
 	env["required"] = []string{"name", "secret", "key"}
-	root := closed(object{
+	return object{
 		"provider":             object{"type": "string", "enum": known},
 		"clusterName":          text("name given to the provider", `^[a-zA-Z0-9]([-a-zA-Z0-9_.]*[a-zA-Z0-9])?$`),
 		"mode":                 object{"type": "string", "enum": []templates.Mode{"", templates.DaemonSet, templates.Deployment}},
@@ -68,9 +85,5 @@ func schema(offered []*templates.Profile) object {
 			"enabled": flag, "labels": object{"type": "object", "additionalProperties": object{"type": "string"}},
 		}),
 		"global": object{"type": "object"}, // Helm's own, in a chart that has this one as a dependency
-	})
-	root["$schema"] = "http://json-schema.org/draft-07/schema#"
-	root["required"] = []string{"provider", "clusterName"}
-	root["allOf"] = rules
-	return root
+	}
 }
