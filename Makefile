@@ -107,6 +107,13 @@ release-check: ## Lint and test what makes releases; it is a module of its own
 monitoring-check: ## Try the alerts with Prometheus' rule tests, and parse the queries of the dashboards
 	cd test/monitoring && go mod tidy -diff && promtool=$$(./promtool.sh) && go test -count=1 . -args -promtool $$promtool
 
+# A module of its own, with Helm's library. The cluster is the lab's kube-apiserver and etcd.
+.PHONY: chart-check
+chart-check: bin/lab ## Try the Helm chart: it equals ccmadm render for each provider, and is installed, upgraded and removed
+	$(GOBUILD) -o bin/ccmadm ./cmd/ccmadm
+	bin/lab build --programs --kubernetes $(K8S)
+	cd test/helm && go mod tidy -diff && go test -count=1 -timeout 20m .
+
 demo: lab images ## Boot three machines and turn them into a cluster with ccmadm init and ccmadm join
 	LAB='$(LAB)' test/lab/demo.sh
 
@@ -261,6 +268,7 @@ generate: ## Rewrite docs/reference from the commands
 verify: tidy committed generated lint release-check monitoring-check bin/lab ## What CI runs
 	$(LAB) build --install --kubernetes $(subst $(space),$(comma),$(MINORS)) --ccm aws,openstack,vsphere,sample
 	$(LAB) upstream $(NEWEST)
+	$(MAKE) chart-check
 	$(MAKE) unit
 	$(MAKE) --no-print-directory ordinary
 	$(MAKE) --no-print-directory lab images

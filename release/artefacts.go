@@ -69,6 +69,7 @@ func artefacts(r *release) []artefact {
 	list = append(list, aptRepository(r)...)
 	list = append(list, rpmRepository(r)...)
 	list = append(list,
+		artefact{r.chartName(), func(ctx context.Context, r *release, file string) error { return r.writeChart(ctx, file) }},
 		artefact{"install.sh", expanded("install.sh")},
 		artefact{"ccmadm.krew.yaml", expanded("krew.yaml")},
 		artefact{"ccmadm.rb", expanded("homebrew.rb")},

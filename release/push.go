@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// push sends the images of a release to registry/NAME:VERSION, with the credentials that `docker login` has written, and prints
+// push sends the images of a release to registry/NAME:VERSION, and the chart to registry/charts/ccmadm, with the credentials that `docker login` has written, and prints
 // each as registry/NAME@DIGEST, which is what signatures are of.
 func push(ctx context.Context, dir, version, registry string, out io.Writer) error {
 	for _, p := range programs() {
@@ -34,7 +34,7 @@ func push(ctx context.Context, dir, version, registry string, out io.Writer) err
 			return err
 		}
 	}
-	return nil
+	return pushChart(ctx, dir, version, registry, out)
 }
 
 func pushArchive(ctx context.Context, archive string, tag name.Tag) (v1.Hash, error) {

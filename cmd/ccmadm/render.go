@@ -34,6 +34,7 @@ type renderer struct {
 	mirror     string
 	routes     bool
 	nodeAgent  bool
+	lifecycle  bool
 	serving    bool
 	ranges     []string
 	names      []string
@@ -96,7 +97,7 @@ func (r *renderer) values(p *templates.Profile, files map[string][]byte) templat
 		Endpoint:            r.endpoint,
 		PodSubnet:           r.podSubnet,
 		Routes:              r.routes,
-		NodeLifecycle:       true,
+		NodeLifecycle:       r.lifecycle,
 		NodeAgent:           r.nodeAgent || r.routes && p.NodeAgent != nil,
 		ServingCertificates: r.serving,
 		ServingRanges:       strings.Join(r.ranges, ","),
@@ -117,13 +118,17 @@ func newRender(s workflow.Streams) *cobra.Command {
 		Long: `Prints the RBAC objects, the Secret if you pass files, and the workload, ready for kubectl apply --server-side. In mode
 StaticPod the last document is the static pod, for ` + machine.CCMManifest + `.
 With -o kustomize, it writes one file per object and a kustomization.yaml to --output-dir.
+With -o helm, it writes the Helm chart of all providers to --output-dir; they are values of the chart.
 With --monitoring, it prints ServiceMonitor, PodMonitors, PrometheusRule and dashboards as well; without --provider, only these.`,
 		Example: `  ccmadm render --provider aws --cluster-name ber1 | kubectl apply --server-side -f -
   ccmadm render --provider aws --cluster-name ber1 -o kustomize --output-dir ccm`,
 		Args: noArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(asked *cobra.Command, _ []string) error {
 			if err := format.Check(); err != nil {
 				return err
+			}
+			if format.Is("helm") {
+				return writeChart(s, asked.Flags(), dir)
 			}
 			objects, pod, err := r.renderAll(s)
 			if err != nil {
@@ -143,13 +148,14 @@ With --monitoring, it prints ServiceMonitor, PodMonitors, PrometheusRule and das
 	flags.StringArrayVar(&r.credentials, "credential", nil, "KEY=FILE or KEY=env:NAME, for the Secret; may be repeated")
 	flags.StringSliceVar(&r.settings.ControllerManager.ExtraArgs, "extra-args", nil, "arguments of the form --flag=value that win over the profile's")
 	flags.BoolVar(&r.routes, "routes", false, "let the provider program routes to pods; needs --pod-network-cidr")
+	flags.BoolVar(&r.lifecycle, "node-lifecycle", true, "run the controller that deletes the Nodes of machines that are gone")
 	flags.BoolVar(&r.nodeAgent, "node-agent", false, "run the provider's agent on each node, too")
 	flags.StringVar(&r.podSubnet, "pod-network-cidr", "", "the cluster's pod CIDR")
 	flags.StringVar(&r.endpoint, "control-plane-endpoint", "", "URL by which pods reach the API server (default: the service, which takes kube-proxy)")
 	flags.BoolVar(&r.monitoring, "monitoring", false, "print what prometheus-operator and Grafana read, too")
 	flags.StringToStringVar(&r.monitoringLabels, "monitoring-labels", nil, "labels by which your Prometheus selects ServiceMonitors and rules, as release=NAME")
-	format.Declare(cmd, output.YAML, "kustomize")
-	flags.StringVar(&dir, "output-dir", "", "directory for -o kustomize; it is made, and must be empty")
+	format.Declare(cmd, output.YAML, "kustomize", "helm")
+	flags.StringVar(&dir, "output-dir", "", "directory for -o kustomize and -o helm; it is made, and must be empty")
 	return cmd
 }
 

@@ -47,7 +47,8 @@ func TestMetrics(t *testing.T) {
 	fresh := &v1alpha1.AddressPool{ObjectMeta: metav1.ObjectMeta{Name: "fresh"}}
 	peer := &v1alpha1.BGPPeer{ObjectMeta: metav1.ObjectMeta{Name: "tor"}}
 	peer.Status.Nodes, peer.Status.Established = 3, 2
-	for _, err := range []error{b.caches.pools.GetStore().Add(pool), b.caches.pools.GetStore().Add(fresh), b.caches.peers.GetStore().Add(peer)} {
+	pools, peers := b.caches.pools.GetStore(), b.caches.peers.GetStore()
+	for _, err := range []error{pools.Add(pool), pools.Add(fresh), peers.Add(peer)} {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -47,6 +47,8 @@ func fences() map[string][]string {
 		"templates/bad.go":                    {"manifests", "phases", "provider", "doctor/nodes"},
 		"manifests/good.go":                   {"api/v1alpha1", "templates"},
 		"manifests/apply/good.go":             {"manifests"},
+		"manifests/chart/good.go":             {"manifests", "templates", "api/minors"},
+		"manifests/chart/bad.go":              {"phases", "doctor/nodes", "provider", "text/template"},
 		"manifests/apply/bad.go":              {"phases", "doctor/nodes", "provider", "manifests/manifeststest"},
 		"manifests/manifeststest/good.go":     {"templates"},
 		"doctor/nodes/good.go":                {"api/finding", "templates"},

@@ -70,7 +70,8 @@ func (c scenario) expected(name string, rules []alert) []any {
 		}
 		var notes, labels map[string]string
 		for _, a := range rules {
-			if a.Alert != name || strings.Contains(a.Annotations["summary"], "$labels.node }}") != (f.Labels["node"] != "" && f.Labels["certificate"] == "") {
+			ofNode := f.Labels["node"] != "" && f.Labels["certificate"] == ""
+			if a.Alert != name || strings.Contains(a.Annotations["summary"], "$labels.node }}") != ofNode {
 				continue
 			}
 			labels, notes = maps.Clone(a.Labels), map[string]string{}

@@ -222,7 +222,8 @@ func base(name string) string {
 func reference(t *testing.T) map[string]string {
 	t.Helper()
 	rows := map[string]string{}
-	for _, m := range regexp.MustCompile("(?m)^\\| `(ccmadm_\\w+)` .*$").FindAllStringSubmatch(read(t, "../../docs/reference/metrics.md"), -1) {
+	page := read(t, "../../docs/reference/metrics.md")
+	for _, m := range regexp.MustCompile("(?m)^\\| `(ccmadm_\\w+)` .*$").FindAllStringSubmatch(page, -1) {
 		rows[m[1]] = m[0]
 	}
 	return rows

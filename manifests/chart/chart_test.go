@@ -1,0 +1,78 @@
+package chart
+
+import (
+	"bytes"
+	"compress/gzip"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+// test/helm compares what Helm makes of the chart with what render prints. Here is what needs no Helm: a template for each provider,
+// without a token of this package, the same each time, and small enough for the Secret in which Helm keeps a release.
+func TestFiles(t *testing.T) {
+	files, err := Files("v1.2.3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Files("v1.2.3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !maps.EqualFunc(files, again, bytes.Equal) {
+		t.Error("the same version gives two charts")
+	}
+	var packed bytes.Buffer
+	zw := gzip.NewWriter(&packed)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if _, err := zw.Write(files[name]); err != nil {
+			t.Fatal(err)
+		}
+		for _, token := range append(all(), token{text: extraArg}, token{text: image}, token{text: tag}, token{text: "ccmadm-chart-"}) {
+			if bytes.Contains(files[name], []byte(token.text)) {
+				t.Errorf("%s has %q", name, token.text)
+			}
+		}
+		if bytes.Contains(files[name], []byte("%LINE%")) || bytes.Contains(files[name], []byte("%INDENT%")) {
+			t.Errorf("%s has a block that is not filled in", name)
+		}
+	}
+	if err := zw.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if limit := 200 << 10; packed.Len() > limit {
+		t.Errorf("the chart has %d bytes, and Helm keeps it in a Secret: want %d at most", packed.Len(), limit)
+	}
+	if about := string(files["Chart.yaml"]); !strings.Contains(about, "\nversion: 1.2.3\nappVersion: v1.2.3\n") {
+		t.Errorf("Chart.yaml is\n%s", about)
+	}
+	for _, name := range templates.Names() {
+		if len(files["templates/"+name+".yaml"]) == 0 {
+			t.Errorf("provider %s has no template", name)
+		}
+	}
+}
+
+func TestChartVersion(t *testing.T) {
+	for version, want := range map[string]string{"v1.2.3": "1.2.3", "v1.2.3-rc.1": "1.2.3-rc.1", "dev": "0.0.0-dev", "v1": "0.0.0-dev"} {
+		if got := chartVersion(version); got != want {
+			t.Errorf("%s is %s, want %s", version, got, want)
+		}
+	}
+}
+
+// Static pods are files on machines, and no part of the chart.
+func TestModes(t *testing.T) {
+	for _, name := range templates.Names() {
+		p, err := templates.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if modes := Modes(p); len(modes) == 0 || slices.Contains(modes, templates.StaticPod) {
+			t.Errorf("%s: %v", name, modes)
+		}
+	}
+}

@@ -1,0 +1,67 @@
+{{/* Arguments, in which one of the user's takes the place of that of the same name. */}}
+{{- define "ccmadm.args" -}}
+{{- $args := .args }}
+{{- range $extra := .extra }}
+{{- $prefix := printf "%s=" (first (splitList "=" $extra)) }}
+{{- $found := false }}
+{{- $next := list }}
+{{- range $arg := $args }}
+{{- if and (hasPrefix $prefix $arg) (not $found) }}
+{{- $next = append $next $extra }}
+{{- $found = true }}
+{{- else }}
+{{- $next = append $next $arg }}
+{{- end }}
+{{- end }}
+{{- if not $found }}
+{{- $next = append $next $extra }}
+{{- end }}
+{{- $args = $next }}
+{{- end }}
+{{- toYaml $args }}
+{{- end -}}
+
+{{/* Variables, in which one of the user's takes the place of that of the same name. */}}
+{{- define "ccmadm.env" -}}
+{{- $env := list }}
+{{- $names := list }}
+{{- range .extra }}
+{{- $names = append $names .name }}
+{{- end }}
+{{- range .env }}
+{{- if not (has .name $names) }}
+{{- $env = append $env . }}
+{{- end }}
+{{- end }}
+{{- range .extra }}
+{{- $env = append $env (dict "name" .name "valueFrom" (dict "secretKeyRef" (dict "name" .secret "key" .key))) }}
+{{- end }}
+{{- if $env }}
+{{- toYaml $env }}
+{{- end }}
+{{- end -}}
+
+{{/* The user's image, or the provider's for the minor version. */}}
+{{- define "ccmadm.image" -}}
+{{- if .image -}}
+{{- .image -}}
+{{- else if hasKey .known .minor -}}
+{{- get .known .minor -}}
+{{- else -}}
+{{- fail (printf "provider %s: no image for Kubernetes %s is known: set image" .provider .minor) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* MAJOR.MINOR of the cluster. */}}
+{{- define "ccmadm.minor" -}}
+{{- $version := semver (default .Capabilities.KubeVersion.Version .Values.kubernetesVersion) -}}
+{{- printf "%d.%d" $version.Major $version.Minor -}}
+{{- end -}}
+
+{{- define "ccmadm.host" -}}
+{{- with .Values.controlPlaneEndpoint }}{{ (urlParse .).hostname }}{{ end -}}
+{{- end -}}
+
+{{- define "ccmadm.port" -}}
+{{- with .Values.controlPlaneEndpoint }}{{ last (splitList ":" (urlParse .).host) }}{{ end -}}
+{{- end -}}

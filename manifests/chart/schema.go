@@ -1,0 +1,89 @@
+package chart
+
+import (
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+type object = map[string]any
+
+// schema is that of the chart's values.
+func schema(offered []*templates.Profile) object {
+	known, rules := limits(offered)
+	root := closed(properties(known))
+	root["$schema"] = "http://json-schema.org/draft-07/schema#"
+	root["required"] = []string{"provider", "clusterName"}
+	root["allOf"] = rules
+	return root
+}
+
+// limits are the names of providers, and rules by which what a provider does not have is refused for it.
+func limits(offered []*templates.Profile) (known []string, rules []any) {
+	for _, p := range offered {
+		known = append(known, p.Name)
+		limits := object{"mode": object{"enum": append([]templates.Mode{""}, Modes(p)...)}}
+		if !p.Has(templates.Routes) {
+			limits["features"] = object{"properties": object{"routes": object{"const": false}}}
+		}
+		if p.NodeAgent == nil {
+			limits["nodeAgent"] = object{"properties": object{"enabled": object{"const": false}}}
+		}
+		if p.Image.Repository == "" {
+			limits["image"] = object{"minLength": 1}
+		}
+		rules = append(rules, object{
+			"if":   object{"properties": object{"provider": object{"const": p.Name}}},
+			"then": object{"properties": limits},
+		})
+	}
+	rules = append(rules, object{
+		"if":   object{"properties": object{"features": object{"properties": object{"routes": object{"const": true}}}}},
+		"then": object{"properties": object{"podCIDR": object{"minLength": 1}}},
+	})
+	return known, rules
+}
+
+func text(about, pattern string) object {
+	return object{"type": "string", "description": about, "pattern": pattern}
+}
+
+func list(about string, items object) object {
+	return object{"type": "array", "description": about, "items": items}
+}
+
+// closed has these properties, and no others.
+func closed(properties object) object {
+	return object{"type": "object", "additionalProperties": false, "properties": properties}
+}
+
+// properties are the values with their types.
+func properties(known []string) object {
+	flag := object{"type": "boolean"}
+	env := closed(object{
+		"name":   text("name of the variable", `^[A-Za-z_][A-Za-z0-9_]*$`),
+		"secret": text("a Secret in kube-system", `^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`),
+		"key":    text("its key", `^[-._a-zA-Z0-9]+$`),
+	})
+	env["required"] = []string{"name", "secret", "key"}
+	return object{
+		"provider":             object{"type": "string", "enum": known},
+		"clusterName":          text("name given to the provider", `^[a-zA-Z0-9]([-a-zA-Z0-9_.]*[a-zA-Z0-9])?$`),
+		"mode":                 object{"type": "string", "enum": []templates.Mode{"", templates.DaemonSet, templates.Deployment}},
+		"image":                text("a complete reference", `^[^\s"]*$`),
+		"kubernetesVersion":    text("version of the cluster", `^(v?1\.[0-9]+(\.[0-9]+)?)?$`),
+		"controlPlaneEndpoint": text("https://HOST:PORT", `^(https://[^/\s"]+:[0-9]+)?$`),
+		"podCIDR":              text("CIDR, or two with a comma", `^([0-9a-fA-F.:]+/[0-9]+(,[0-9a-fA-F.:]+/[0-9]+)?)?$`),
+		"features":             closed(object{"lifecycle": flag, "routes": flag}),
+		"nodeAgent":            closed(object{"enabled": flag}),
+		"servingCertificates": closed(object{
+			"enabled": flag,
+			"ranges":  list("CIDRs", text("CIDR", `^[0-9a-fA-F.:]+/[0-9]+$`)),
+			"names":   list("DNS names", text("a name, or *.DOMAIN", `^(\*\.)?[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`)),
+		}),
+		"extraArgs": list("arguments", text("--flag=value", `^--[^=\s]+=`)),
+		"extraEnv":  list("variables from Secrets", env),
+		"monitoring": closed(object{
+			"enabled": flag, "labels": object{"type": "object", "additionalProperties": object{"type": "string"}},
+		}),
+		"global": object{"type": "object"}, // Helm's own, in a chart that has this one as a dependency
+	}
+}
