@@ -53,8 +53,11 @@ func TestImageDelivery_SSH(t *testing.T) {
 		Env: env, Remote: Remote{Via: ViaSSH, Parallel: 2}, File: file, Digest: "6b86",
 		Here: func(context.Context) error { here++; return nil },
 	}.Deliver(t.Context(), []*Node{
-		{Name: "cp1", IP: "198.18.0.11", Here: true}, {Name: "w1", IP: "198.18.0.21"}, {Name: "w2", IP: "198.18.0.22"},
-		{Name: "w3", IP: "198.18.0.23", Skipped: true}, {Name: "w4", IP: "198.18.0.24"},
+		{Name: "cp1", IP: "198.18.0.11", Here: true},
+		{Name: "w1", IP: "198.18.0.21"},
+		{Name: "w2", IP: "198.18.0.22"},
+		{Name: "w3", IP: "198.18.0.23", Skipped: true},
+		{Name: "w4", IP: "198.18.0.24"},
 	})
 	known := new(finding.Error)
 	if !errors.As(err, &known) || !strings.Contains(known.Error(), "node w2: ") || strings.Contains(known.Error(), "w1") {

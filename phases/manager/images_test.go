@@ -2,6 +2,7 @@ package manager
 
 import (
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 
@@ -39,12 +40,8 @@ func TestCheckImages(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m, runner := machinetest.New(t)
-			for line, answer := range tt.answers {
-				runner.Answers[line] = answer
-			}
-			for line, err := range tt.fails {
-				runner.Fails[line] = err
-			}
+			maps.Copy(runner.Answers, tt.answers)
+			maps.Copy(runner.Fails, tt.fails)
 			config := phasestest.InitConfig + "---\n" + phasestest.CloudDocument + "provider: onprem\n" + tt.document
 			r, out := phasestest.Run{Config: config, Inputs: tt.in}.Must(t, m)
 			r.Version = "v0.1.0-3-g15514741"
