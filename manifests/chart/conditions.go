@@ -36,10 +36,7 @@ func choices(p *templates.Profile) []choice {
 	if p.NodeAgent != nil {
 		list = append(list, choice{"$nodeAgent", func(v *templates.Values, on bool) { v.NodeAgent = on }})
 	}
-	for _, f := range families(p) {
-		list = append(list, f)
-	}
-	return list
+	return append(list, families(p)...)
 }
 
 // families are the switches of a provider that is told of which family the pods' addresses are.

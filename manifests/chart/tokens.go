@@ -35,9 +35,16 @@ type token struct{ text, variable string }
 
 func all() []token {
 	return []token{
-		{podCIDR + "," + podCIDR6, "$podCIDR"}, {podCIDR, "$podCIDR"}, {podCIDR6, "$podCIDR"},
-		{endpoint, "$endpoint"}, {host, "$host"}, {port, "$port"},
-		{clusterName, "$clusterName"}, {ranges, "$ranges"}, {"," + names, moreNames}, {names, "$names"},
+		{podCIDR + "," + podCIDR6, "$podCIDR"},
+		{podCIDR, "$podCIDR"},
+		{podCIDR6, "$podCIDR"},
+		{endpoint, "$endpoint"},
+		{host, "$host"},
+		{port, "$port"},
+		{clusterName, "$clusterName"},
+		{ranges, "$ranges"},
+		{"," + names, moreNames},
+		{names, "$names"},
 	}
 }
 

@@ -106,12 +106,12 @@ func gathered(t *testing.T) map[string]float64 {
 	for _, family := range families {
 		name, ours := strings.CutPrefix(family.GetName(), subsystem+"_")
 		for _, metric := range family.GetMetric() {
-			series := name
+			words := []string{name}
 			for _, label := range metric.GetLabel() {
-				series += " " + label.GetValue()
+				words = append(words, label.GetValue())
 			}
 			if ours {
-				got[series] = metric.GetGauge().GetValue()
+				got[strings.Join(words, " ")] = metric.GetGauge().GetValue()
 			}
 		}
 	}
