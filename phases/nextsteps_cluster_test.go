@@ -67,6 +67,10 @@ func TestCluster_ShowJoinCommand_ControlPlanes(t *testing.T) {
 	if err != nil || strings.Contains(alone, key) || !strings.Contains(alone, "kubeadm init phase upload-certs --upload-certs") {
 		t.Errorf("alone: %v\n%s", err, alone)
 	}
+	quiet, err := phasestest.Run{Config: phasestest.InitConfig, Inputs: inputs, Args: []string{"--skip-token-print"}}.Do(t, m, bootstrap.ShowJoinCommand())
+	if err != nil || strings.Contains(quiet, "0123456789abcdef") || !strings.Contains(quiet, "--token <value withheld> --discovery") {
+		t.Errorf("with --skip-token-print: %v\n%s", err, quiet)
+	}
 	for path, text := range phasestest.Snapshot(t, m) {
 		if strings.Contains(text, key) {
 			t.Errorf("%s has the key, which nothing may keep", path)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/url"
 	"path/filepath"
+	"regexp"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -44,10 +45,27 @@ func ShowJoinCommand() workflow.Phase {
 				return err
 			}
 			steps.join = command
+			if given(r, "skip-token-print") {
+				steps.join = tokenOf.ReplaceAllString(command, "--token "+withheld)
+			}
+			if given(r, "skip-certificate-key-print") && steps.key != "" {
+				steps.key = withheld
+			}
 			_, err = io.WriteString(r.Progress(), steps.text())
 			return err
 		},
 	}
+}
+
+// withheld stands for a secret that kubeadm was told not to print, in kubeadm's words.
+const withheld = "<value withheld>"
+
+var tokenOf = regexp.MustCompile(`--token \S+`)
+
+// given tells whether one of kubeadm's own flags is set.
+func given(r *workflow.Run, flag string) bool {
+	f := r.Kubeadm.Lookup(flag)
+	return f != nil && f.Value.String() == "true"
 }
 
 var errNoToken = errors.New("no bootstrap token is valid")
