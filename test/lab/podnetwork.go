@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -45,7 +46,7 @@ func (l lab) connectPods(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	ranges, err := podRanges(ctx, machines, func(n *corev1.Node) string { return l.machineOf(s, machines, n) })
+	ranges, err := allPodRanges(ctx, machines, func(n *corev1.Node) string { return l.machineOf(s, machines, n) })
 	if err != nil {
 		return err
 	}
@@ -74,11 +75,32 @@ func (l lab) machineOf(s settings, machines []machine, n *corev1.Node) string {
 	return n.Name
 }
 
-// podRanges asks the first control plane that answers for the podCIDR of each machine's Node.
-func podRanges(
+// rangesWithin is how long kube-controller-manager may take to give the last Node a podCIDR.
+const rangesWithin = time.Minute
+
+// allPodRanges waits for Nodes that have just joined: kube-controller-manager gives a Node its podCIDR after the join has ended.
+// Where it gives none, those that are there are returned.
+func allPodRanges(
 	ctx context.Context, machines []machine, machineOf func(*corev1.Node) string,
 ) (map[string][]string, error) {
-	err := errors.New("no control plane runs")
+	for deadline := time.Now().Add(rangesWithin); ; {
+		ranges, missing, err := podRanges(ctx, machines, machineOf)
+		if err != nil || missing == 0 || len(ranges) == 0 || time.Now().After(deadline) {
+			return ranges, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+}
+
+// podRanges asks the first control plane that answers for the podCIDR of each machine's Node, and says how many Nodes have none.
+func podRanges(
+	ctx context.Context, machines []machine, machineOf func(*corev1.Node) string,
+) (ranges map[string][]string, missing int, err error) {
+	err = errors.New("no control plane runs")
 	for _, m := range machines {
 		if !strings.HasPrefix(m.name, "cp") {
 			continue
@@ -93,18 +115,20 @@ func podRanges(
 		}
 		var nodes corev1.NodeList
 		if err := json.Unmarshal(content, &nodes); err != nil {
-			return nil, fmt.Errorf("decode nodes: %w", err)
+			return nil, 0, fmt.Errorf("decode nodes: %w", err)
 		}
-		ranges := map[string][]string{}
+		ranges = map[string][]string{}
 		for i := range nodes.Items {
 			n := &nodes.Items[i]
 			if len(n.Spec.PodCIDRs) > 0 {
 				ranges[machineOf(n)] = n.Spec.PodCIDRs
+			} else {
+				missing++
 			}
 		}
-		return ranges, nil
+		return ranges, missing, nil
 	}
-	return nil, err
+	return nil, 0, err
 }
 
 // routes is a script for `ip -batch` that leads to the pods of all machines but one.
