@@ -31,13 +31,14 @@ func TestLintPatch(t *testing.T) {
 		{"README.md", "1.36", "text", ""},
 	} {
 		t.Run(tt.name+" "+tt.minor, func(t *testing.T) {
-			got := ""
+			var said strings.Builder
 			for _, f := range LintPatch("/p/"+tt.name, []byte(tt.text), tt.minor) {
 				if f.ID != "A21" || f.File != "/p/"+tt.name || f.Line == 0 {
 					t.Errorf("got %+v", f)
 				}
-				got += f.Message
+				said.WriteString(f.Message)
 			}
+			got := said.String()
 			if (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}

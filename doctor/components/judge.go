@@ -181,7 +181,7 @@ func (j *judge) noneReady(c Component, w *Workload) []finding.Finding {
 		f.Next = "kubectl -n kube-system scale deployment/" + w.Name + " --replicas=2"
 		return []finding.Finding{f}
 	}
-	if list := j.podsOf(w, c.Without); len(list) > 0 || j.waitsForNodes(w) {
+	if list := j.podsOf(w, c.Without); len(list) > 0 || j.waitsForNodes() {
 		return list
 	}
 	if slices.ContainsFunc(j.Unready, func(p corev1.Pod) bool { _, name := Owner(&p); return name == w.Name }) {
@@ -196,8 +196,8 @@ func (j *judge) noneReady(c Component, w *Workload) []finding.Finding {
 	return []finding.Finding{f}
 }
 
-// waitsForNodes says that its pods are pending and every Node's state, said elsewhere, is why.
-func (j *judge) waitsForNodes(w *Workload) bool {
+// waitsForNodes says that pods are pending and every Node's state, said elsewhere, is why.
+func (j *judge) waitsForNodes() bool {
 	return !slices.ContainsFunc(j.Nodes, func(n corev1.Node) bool { return !j.Skip(n.Name) })
 }
 

@@ -2,17 +2,17 @@ package diagnosis
 
 import (
 	"fmt"
-	"github.com/ccmadm/ccmadm/doctor/components"
-	"sigs.k8s.io/yaml"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 	nodeutil "k8s.io/component-helpers/node/util"
+	"sigs.k8s.io/yaml"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/components"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
 

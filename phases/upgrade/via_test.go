@@ -269,10 +269,11 @@ func TestUpgrade_LintPatches(t *testing.T) {
 			u.Rest = []string{tt.rest}
 		}
 		found, err := u.lintPatches(m, tt.minor)
-		got := ""
+		var said strings.Builder
 		for _, f := range found {
-			got += string(f.ID)
+			said.WriteString(string(f.ID))
 		}
+		got := said.String()
 		if err != nil || got != tt.want {
 			t.Errorf("%+v: got %s, %v", tt, got, err)
 		}

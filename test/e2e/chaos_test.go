@@ -50,7 +50,7 @@ func (c *chaos) make(t *testing.T) {
 	for _, w := range []string{"w1", "w2"} {
 		c.must(t, w, join)
 	}
-	c.lab.run(t, "network", "--name", c.name)
+	c.run(t, "network", "--name", c.name)
 	c.kubectl(t, "wait --for=condition=Ready --timeout=240s node cp1 w1 w2")
 	c.podOf(t, "echo", answererImage, "echo", "w1")
 	c.kubectl(t, "expose pod echo --port=80 --target-port=8080")
