@@ -56,7 +56,7 @@ LAB     := $(ROOT) bin/lab
 E2E     := $(ROOT) go test ./test/e2e -count=1 -timeout 60m
 SUMMARY := go run ./test/summary
 
-.PHONY: minor next help numbers build bin/lab lab images demo demo-down test check short ordinary unit unit-race unit-kit unit-half unit-rest race e2e long faults chaos measure adopt upgrades upstream upstream-metallb bench bench-scale tidy committed generated lint generate verify on-older $(MINORS:%=on-%)
+.PHONY: minor next help numbers build bin/lab lab images demo demo-down test check short ordinary unit unit-time unit-race unit-kit unit-half unit-rest race e2e long faults chaos measure adopt upgrades upstream upstream-metallb bench bench-scale tidy committed generated lint generate verify on-older $(MINORS:%=on-%)
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -138,6 +138,7 @@ ordinary: committed ## The tests of make check as an ordinary user, also where r
 # CCMADM_TEST=cluster: whatever lacks the lab's kube-apiserver and etcd fails, where `go test` would leave it out.
 unit: bin/lab ## Tests of the packages, with -race where they have goroutines, against a real API server
 	bin/lab build --programs --kubernetes $(K8S)
+	$(MAKE) --no-print-directory unit-time
 	$(MAKE) --no-print-directory -j 4 unit-race unit-half unit-rest unit-kit
 
 # Dozens of runs, one behind the other, cut short behind each phase: left to make long, and without -race.
@@ -145,9 +146,13 @@ SWEEPS := BehindEachPhase
 # Where goroutines of ours share something. make race has the others with -race, too.
 RACY   := ./provider/... ./agent/... ./cmd/node-agent ./doctor/rehearsal ./manifests/apply ./phases/journal
 
-# What takes the longest, and mostly waits, begins first.
+# Who owns an address is a matter of milliseconds: these run before all that takes processors.
+unit-time:
+	$(ROOT) env CGO_ENABLED=1 go test -race -timeout 30m -parallel 6 ./provider/announce/...
+	$(ROOT) go test ./provider/announce/l2 -run 'Thousand|FollowerPartition'
+
 unit-race:
-	$(ROOT) env CGO_ENABLED=1 CCMADM_TEST=cluster go test -race -timeout 30m -parallel 6 ./provider/announce/... $$(go list $(RACY) | grep -v /conformance)
+	$(ROOT) env CGO_ENABLED=1 CCMADM_TEST=cluster go test -race -timeout 30m -parallel 6 $$(go list $(RACY) | grep -v -e /conformance -e /announce)
 
 race: bin/lab ## All packages with -race
 	bin/lab build --programs --kubernetes $(K8S)
@@ -155,7 +160,6 @@ race: bin/lab ## All packages with -race
 
 unit-kit:
 	$(ROOT) env CCMADM_TEST=cluster go test -parallel 6 ./provider/conformance/...
-	$(ROOT) env CCMADM_TEST=cluster go test ./provider/announce/l2 -run 'Thousand|FollowerPartition'
 
 # What waits for one thing after the other begins first.
 HALF := ./phases/adoption ./phases/upgrade
@@ -185,6 +189,7 @@ long: ## What `make e2e` leaves out for its length: every profile's pod, vendors
 	$(MAKE) e2e RUN='$(LONG)' SKIP=^TestMeasure ARGS='$(ARGS)'
 	set -e; for minor in $(filter-out $(VENDORS),$(MINORS)); do $(MAKE) e2e RUN=^TestConfigurer K8S=$$minor; done
 	$(ROOT) env CCMADM_TEST=cluster go test -timeout 20m -run '$(SWEEPS)' ./phases/...
+	$(ROOT) go test -count=1 ./provider/announce/bgp
 
 faults: lab images ## Every fault of the library, and docs/contributing/faults.md from what it has seen; make e2e has two of each kind in one cluster
 	rm -f bin/measured/faults-*.md

@@ -167,7 +167,7 @@ func TestCluster_Gather(t *testing.T) {
 	l.must(err)
 	s = l.look(l)
 	looked := slices.DeleteFunc(slices.Clone(s.Webhooks), func(w Webhook) bool { return w.Ready < 0 })
-	if len(s.Webhooks)-len(looked) != 2 || s.notSeen("endpoints of 1 Services of webhooks") == nil {
+	if len(s.Webhooks)-len(looked) != 2 || s.notSeen("endpoints of 1 Service of webhooks") == nil {
 		t.Errorf("%d of %d webhooks looked at, not seen %v", len(looked), len(s.Webhooks), s.NotSeen)
 	}
 }

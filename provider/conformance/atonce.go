@@ -37,11 +37,18 @@ func machinesAreAskedAboutAtOnce(ctx context.Context, b *bed) error {
 		}
 		machines = append(machines, m)
 	}
-	stops := b.canStop() == nil
-	if stops {
+	if b.canStop() == nil {
 		if err := b.cloud.Stop(machines[0]); err != nil {
 			return err
 		}
+	}
+	var off []bool // alone: whether that is true, other rules ask
+	for _, m := range machines {
+		says, err := b.saysOff(ctx, m)
+		if err != nil {
+			return err
+		}
+		off = append(off, says)
 	}
 	for _, m := range machines {
 		if err := b.says(m, corev1.ConditionUnknown); err != nil {
@@ -49,11 +56,21 @@ func machinesAreAskedAboutAtOnce(ctx context.Context, b *bed) error {
 		}
 	}
 	for i, m := range machines {
-		if err := b.answered(ctx, m, stops && i == 0); err != nil {
+		if err := b.answered(ctx, m, off[i]); err != nil {
 			return err
 		}
 	}
 	return b.answersAlike(ctx, machines)
+}
+
+// saysOff is what the provider says of a machine while it is asked about no other.
+func (b *bed) saysOff(ctx context.Context, m Machine) (bool, error) {
+	node, err := b.client.CoreV1().Nodes().Get(ctx, m.Name, metav1.GetOptions{})
+	if err != nil {
+		return false, err
+	}
+	instances, _ := b.cloud.Provider.InstancesV2()
+	return instances.InstanceShutdown(ctx, node)
 }
 
 // answered waits until the lifecycle controller has had two answers about a machine that is there, and looks at its Node.

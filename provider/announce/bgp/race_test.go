@@ -1,0 +1,7 @@
+//go:build race
+
+package bgp
+
+// patience multiplies the limits of tests: with the race detector they run beside others, where the kernel and BIRD wait for a
+// processor. make long has them without it, alone.
+const patience = 10
