@@ -189,7 +189,7 @@ long: ## What `make e2e` leaves out for its length: every profile's pod, vendors
 	$(MAKE) e2e RUN='$(LONG)' SKIP=^TestMeasure ARGS='$(ARGS)'
 	set -e; for minor in $(filter-out $(VENDORS),$(MINORS)); do $(MAKE) e2e RUN=^TestConfigurer K8S=$$minor; done
 	$(ROOT) env CCMADM_TEST=cluster go test -timeout 20m -run '$(SWEEPS)' ./phases/...
-	$(ROOT) go test -count=1 ./provider/announce/bgp
+	$(ROOT) go test -count=1 -p 1 ./provider/announce/...
 
 faults: lab images ## Every fault of the library, and docs/contributing/faults.md from what it has seen; make e2e has two of each kind in one cluster
 	rm -f bin/measured/faults-*.md

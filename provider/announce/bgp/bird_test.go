@@ -200,7 +200,7 @@ func up(t *testing.T, h *netlink.Handle, name string, addresses ...string) {
 func eventually(t *testing.T, limit time.Duration, what string, happened func() bool) time.Duration {
 	t.Helper()
 	started := time.Now()
-	limit *= patience
+	limit *= slower
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	for ; ctx.Err() == nil; time.Sleep(5 * time.Millisecond) {

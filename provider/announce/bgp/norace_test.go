@@ -2,4 +2,4 @@
 
 package bgp
 
-const patience = 1
+const slower = 1

@@ -2,6 +2,6 @@
 
 package bgp
 
-// patience multiplies the limits of tests: with the race detector they run beside others, where the kernel and BIRD wait for a
+// slower multiplies the limits of tests: with the race detector they run beside others, where the kernel and BIRD wait for a
 // processor. make long has them without it, alone.
-const patience = 10
+const slower = 10

@@ -69,7 +69,7 @@ func TestL2_KernelAnswers(t *testing.T) {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	if counts := a.list["c"].Counts(); counts.Takeovers != 1 || counts.Owned != 1 {
+	if counts := a.list["c"].Counts(); counts.Takeovers != 1 && !raceDetector || counts.Owned != 1 {
 		t.Errorf("the owner took the address %d times, and owns %d", counts.Takeovers, counts.Owned)
 	}
 	if _, conflict := a.announced(address); !conflict {

@@ -110,11 +110,11 @@ func TestL2_LocalEndpointMoves(t *testing.T) {
 				}
 				a.endpoints(ends{"a": ending, "b": ready})
 			}
-			owner, took := a.owner(a.address, "a", time.Second)
+			owner, took := a.owner(a.address, "a", within(time.Second))
 			time.Sleep(200 * time.Millisecond)
 			gap, back := o.gaps(began)
 			t.Logf("%s has it %s after the last has learned of it; no answer for %s", owner, took, gap)
-			if limit := 250 * time.Millisecond; owner != "b" || took > limit || gap > limit || back {
+			if limit := within(250 * time.Millisecond); owner != "b" || took > limit || gap > limit || back {
 				t.Errorf("%s has it after %s; no answer for %s, two owners: %t", owner, took, gap, back)
 			}
 		})
@@ -141,7 +141,7 @@ func TestL2_LocalEndpointEnds(t *testing.T) {
 		t.Errorf("%s has it, want b", owner)
 	}
 	time.Sleep(200 * time.Millisecond)
-	if gap, back := o.gaps(began); gap > 250*time.Millisecond || back {
+	if gap, back := o.gaps(began); gap > within(250*time.Millisecond) || back {
 		t.Errorf("no answer for %s, two owners: %t", gap, back)
 	}
 }
@@ -156,9 +156,9 @@ func TestL2_LocalEndpointIsEarly(t *testing.T) {
 		{
 			name:   "then it does",
 			change: func(a *localAgents) { a.early(false); a.endpoints(ends{"a": ending, "b": ready}) },
-			limit:  250 * time.Millisecond,
+			limit:  within(250 * time.Millisecond),
 		},
-		{name: "the owner dies", change: func(a *localAgents) { a.kill("a") }, limit: 1500 * time.Millisecond},
+		{name: "the owner dies", change: func(a *localAgents) { a.kill("a") }, limit: within(1500 * time.Millisecond)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a := newLocalAgents(t)
