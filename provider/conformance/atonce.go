@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	cloudprovider "k8s.io/cloud-provider"
-	cloudproviderapi "k8s.io/cloud-provider/api"
 )
 
 // atOnce is how many Nodes the lifecycle controller looks at together in the rule about that: its flag
@@ -42,50 +41,28 @@ func machinesAreAskedAboutAtOnce(ctx context.Context, b *bed) error {
 			return err
 		}
 	}
-	var off []bool // alone: whether that is true, other rules ask
-	for _, m := range machines {
-		says, err := b.saysOff(ctx, m)
-		if err != nil {
-			return err
-		}
-		off = append(off, says)
-	}
 	for _, m := range machines {
 		if err := b.says(m, corev1.ConditionUnknown); err != nil {
 			return err
 		}
 	}
-	for i, m := range machines {
-		if err := b.answered(ctx, m, off[i]); err != nil {
+	for _, m := range machines {
+		if err := b.answered(ctx, m); err != nil {
 			return err
 		}
 	}
 	return b.answersAlike(ctx, machines)
 }
 
-// saysOff is what the provider says of a machine while it is asked about no other.
-func (b *bed) saysOff(ctx context.Context, m Machine) (bool, error) {
-	node, err := b.client.CoreV1().Nodes().Get(ctx, m.Name, metav1.GetOptions{})
-	if err != nil {
-		return false, err
-	}
-	instances, _ := b.cloud.Provider.InstancesV2()
-	return instances.InstanceShutdown(ctx, node)
-}
-
-// answered waits until the lifecycle controller has had two answers about a machine that is there, and looks at its Node.
-func (b *bed) answered(ctx context.Context, m Machine, off bool) error {
-	return b.until(ctx, fmt.Sprintf("the lifecycle controller knows how Node/%s is", m.Name), func(ctx context.Context) error {
+// answered waits until the lifecycle controller has had two answers about a machine. Whether they are true, other rules ask.
+func (b *bed) answered(ctx context.Context, m Machine) error {
+	return b.until(ctx, fmt.Sprintf("the lifecycle controller knows how Node/%s is", m.Name), func(context.Context) error {
 		for _, method := range []string{"InstanceExists", "InstanceShutdown"} {
 			if n := b.seen.succeeded(method, m.Name); n < 2 {
 				return fmt.Errorf("%s has answered %d times, while %d Nodes are asked about at once", method, n, atOnce)
 			}
 		}
-		tainted, err := b.shutdown(ctx, m)
-		if err == nil && tainted != off {
-			err = fmt.Errorf("taint %s: %v", cloudproviderapi.TaintNodeShutdown, tainted)
-		}
-		return err
+		return nil
 	})
 }
 
