@@ -81,13 +81,16 @@ func (c *Collector) add(w Workload) {
 	c.seen.Workloads = append(c.seen.Workloads, w)
 }
 
-// Seen is what was collected, in an order that does not depend on that of the lists.
-func (c *Collector) Seen() *Seen {
+// Seen is what was collected, in an order that does not depend on that of the lists. Static pods that a worker shows are left out:
+// a kubelet may show any.
+func (c *Collector) Seen(all []corev1.Node) *Seen {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	stray := nodes.Strays(all)
+	c.seen.Static = slices.DeleteFunc(c.seen.Static, func(p corev1.Pod) bool { return stray(&p) })
 	for i := range c.seen.Workloads {
 		w := &c.seen.Workloads[i]
-		if w.Kind == daemonSet && (w.Ready < w.Wanted || w.Name == Proxy && w.Wanted == 0) {
+		if w.Kind == daemonSet && w.Ready < w.Wanted {
 			w.Nodes = slices.Sorted(slices.Values(c.on[w.Name]))
 		}
 	}

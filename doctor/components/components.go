@@ -138,12 +138,12 @@ type Cluster struct {
 	Leases []coordinationv1.Lease
 	// Events are warnings of kube-system.
 	Events []corev1.Event
-	// ServiceSubnet and PodSubnet are of kubeadm's ClusterConfiguration. Empty: not known, or kubeadm's default.
+	// ServiceSubnet and PodSubnet are of kubeadm's ClusterConfiguration. Empty: it has none, or its extraArgs win.
 	ServiceSubnet, PodSubnet string
 	// ExternalEtcd says that kubeadm did not make etcd; Kubeadm that kubeadm's configuration is in the cluster.
 	ExternalEtcd, Kubeadm bool
-	// Exclude says of a workload, as DaemonSet/kube-system/NAME, that it is judged elsewhere.
-	Exclude func(workload string) bool
+	// Manager is the workload that initializes Nodes, as DaemonSet/kube-system/NAME: it is judged elsewhere.
+	Manager string
 	// Skip says of a Node that its state is said elsewhere: its pods are no deviation of their own.
 	Skip func(node string) bool
 }

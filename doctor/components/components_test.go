@@ -31,12 +31,12 @@ type world struct {
 func newWorld() *world {
 	w := &world{logs: map[string][]string{}}
 	w.Now, w.Kubeadm = now, true
-	skipped := map[string]bool{}
-	w.Skip, w.Exclude = func(node string) bool { return skipped[node] }, func(string) bool { return false }
+	w.Skip = func(string) bool { return false }
 	for _, name := range []string{"cp1", "cp2", "cp3", "w1", "w2"} {
 		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: ago(time.Hour)}}
+		n.Labels = map[string]string{corev1.LabelOSStable: "linux"}
 		if strings.HasPrefix(name, "cp") {
-			n.Labels = map[string]string{v1alpha1.ControlPlaneLabel: ""}
+			n.Labels[v1alpha1.ControlPlaneLabel] = ""
 			for _, component := range static() {
 				p := newPod(component+"-"+name, name)
 				p.Labels = map[string]string{v1alpha1.ComponentLabel: component}
@@ -92,7 +92,7 @@ func (w *world) judge() string {
 	for _, d := range w.deployments {
 		c.Deployment(d)
 	}
-	seen := c.Seen()
+	seen := c.Seen(w.Nodes)
 	for pod, lines := range w.logs {
 		seen.KeepLog(pod, lines)
 	}
@@ -170,9 +170,28 @@ func TestJudge(t *testing.T) {
 		{"another range of Services on one control plane", func(w *world) {
 			w.named(APIServer + "-cp2")[0].Spec.Containers[0].Command[1] = "--service-cluster-ip-range=10.0.0.0/16"
 		}, "Q4 Node/cp2"},
+		{"a worker shows an API server with another range, and a scheduler that fails", func(w *world) {
+			for _, component := range []string{APIServer, Scheduler} {
+				p := w.named(component + "-cp1")[0].DeepCopy()
+				p.Name, p.Spec.NodeName, p.Spec.Containers[0].Command[1] = component+"-w1", "w1", "--service-cluster-ip-range=10.0.0.0/16"
+				w.pods = append(w.pods, p)
+			}
+			w.crash(Scheduler + "-w1")
+		}, ""},
 		{"a range of Services that kubeadm did not write", func(w *world) {
-			w.ServiceSubnet = "10.96.0.0/16"
-		}, "Q4 Node/cp1, Q4 Node/cp1"},
+			w.ServiceSubnet, w.PodSubnet = "10.96.0.0/16", "10.244.0.0/16"
+		}, "Q4 Node/cp1, Q4 Node/cp1, Q4 Node/cp1"},
+		{"without a range of pods kubeadm gives the controller manager none of Services", func(w *world) {
+			w.ServiceSubnet = "10.96.0.0/12"
+			for _, p := range w.named(ControllerManager) {
+				p.Spec.Containers[0].Command = p.Spec.Containers[0].Command[:1]
+			}
+		}, ""},
+		{"a Node of another operating system has no kube-proxy", func(w *world) {
+			w.Nodes[4].Labels[corev1.LabelOSStable] = "windows"
+			w.without(Proxy + "-w")
+			w.daemonSets[0].Status.DesiredNumberScheduled, w.daemonSets[0].Status.NumberReady = 4, 3
+		}, "Q1 DaemonSet/kube-system/kube-proxy"},
 		{"no scheduler is active", func(w *world) {
 			w.Leases[1].Spec.RenewTime = &metav1.MicroTime{Time: now.Add(-5 * time.Minute)}
 		}, "Q3 Lease/kube-system/kube-scheduler"},
@@ -228,7 +247,7 @@ func TestJudge_Message(t *testing.T) {
 	for _, p := range w.pods {
 		c.Pod(p)
 	}
-	seen := c.Seen()
+	seen := c.Seen(w.Nodes)
 	seen.Logs = w.logs
 	if crashed := seen.Crashed(4); len(crashed) != 1 || crashed[0].Name != ControllerManager+"-cp2" {
 		t.Fatalf("Crashed() = %d pods", len(crashed))

@@ -42,10 +42,14 @@ func (j *judge) differences() []finding.Finding {
 }
 
 // fromConfiguration are networks that all control planes have other than kubeadm's configuration: the next upgrade writes those
-// of the configuration.
+// of the configuration. kubeadm gives the controller manager both, or none where there is no network of pods
+// (kubernetes cmd/kubeadm/app/phases/controlplane, getControllerManagerCommand).
 func (j *judge) fromConfiguration(component string, pods []corev1.Pod) []finding.Finding {
 	wanted := map[string]string{"service-cluster-ip-range": j.ServiceSubnet}
 	if component == ControllerManager {
+		if j.PodSubnet == "" {
+			return nil
+		}
 		wanted["cluster-cidr"] = j.PodSubnet
 	}
 	var list []finding.Finding

@@ -145,33 +145,42 @@ func (j *judge) withoutPod(c Component, w *Workload) []finding.Finding {
 	if int(w.Wanted) <= len(w.Nodes) || w.Ready >= w.Wanted {
 		return nil
 	}
-	missing := slices.DeleteFunc(j.settled(func(*corev1.Node) bool { return true }), func(node string) bool {
-		return slices.Contains(w.Nodes, node)
-	})
+	missing := slices.DeleteFunc(j.settled(w.selects), func(node string) bool { return slices.Contains(w.Nodes, node) })
 	if len(missing) == 0 {
 		return nil
 	}
 	f := finding.ComponentMissing.New(w.object(), fmt.Sprintf("%s: %d of %d Nodes have its pod, and %s not: %s",
 		w.Name, len(w.Nodes), w.Wanted, nodes.Some(missing, 5), c.Without))
-	f.Next = "kubectl -n kube-system describe daemonset " + w.Name
-	if e := j.event(w.Name, "FailedCreate"); e != nil {
-		f.Message += "; its controller says: " + nodes.Shorten(e.Message)
-		f.Next = whyRefused(e, f.Next)
-	}
-	return []finding.Finding{f}
+	return []finding.Finding{j.withRefusal(f, w)}
 }
 
-// whyRefused shows what refuses pods, by what the controller was told.
-func whyRefused(e *corev1.Event, otherwise string) string {
+// selects tells whether the nodeSelector of its pods matches a Node.
+func (w *Workload) selects(n *corev1.Node) bool {
+	for key, value := range w.Selector {
+		if n.Labels[key] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// withRefusal adds to a finding about missing pods what the controller was told, and what shows who refuses them.
+func (j *judge) withRefusal(f finding.Finding, w *Workload) finding.Finding {
+	f.Next = "kubectl -n kube-system describe " + strings.ToLower(w.Kind) + " " + w.Name
+	e := j.refusal(w)
+	if e == nil {
+		return f
+	}
+	f.Message += "; its controller says: " + nodes.Shorten(e.Message)
 	switch {
 	case strings.Contains(e.Message, "exceeded quota"):
-		return "kubectl -n kube-system get resourcequota"
+		f.Next = "kubectl -n kube-system get resourcequota"
 	case strings.Contains(e.Message, "violates PodSecurity"):
-		return "kubectl label namespace kube-system --overwrite pod-security.kubernetes.io/enforce=privileged"
+		f.Next = "kubectl label namespace kube-system --overwrite pod-security.kubernetes.io/enforce=privileged"
 	case strings.Contains(e.Message, "failed calling webhook"):
-		return "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations"
+		f.Next = "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations"
 	}
-	return otherwise
+	return f
 }
 
 // noneReady is about a Deployment without a ready pod.
@@ -188,12 +197,7 @@ func (j *judge) noneReady(c Component, w *Workload) []finding.Finding {
 		return nil // they have just been made
 	}
 	f := finding.ComponentMissing.New(w.object(), fmt.Sprintf("%s: 0 of %d pods are ready, and none is there: %s", w.Name, w.Wanted, c.Without))
-	f.Next = "kubectl -n kube-system describe deployment " + w.Name
-	if e := j.event(w.Name, "FailedCreate"); e != nil {
-		f.Message += "; its controller says: " + nodes.Shorten(e.Message)
-		f.Next = whyRefused(e, f.Next)
-	}
-	return []finding.Finding{f}
+	return []finding.Finding{j.withRefusal(f, w)}
 }
 
 // waitsForNodes says that pods are pending and every Node's state, said elsewhere, is why.
@@ -222,7 +226,7 @@ func (j *judge) others() []finding.Finding {
 	var list []finding.Finding
 	for i := range j.Workloads {
 		w := &j.Workloads[i]
-		if known[w.Name] || !w.Observed || w.Ready >= w.Wanted || j.Exclude(w.object()) {
+		if known[w.Name] || !w.Observed || w.Ready >= w.Wanted || w.object() == j.Manager {
 			continue
 		}
 		list = append(list, j.podsOf(w, "")...)
@@ -230,25 +234,19 @@ func (j *judge) others() []finding.Finding {
 	return list
 }
 
-// event is the latest warning of a reason about a workload, or what it has made. Nil: none.
-func (j *judge) event(name, reason string) *corev1.Event {
+// refusal is the latest Event by which a workload, or what it has made, was told that it may not make a pod. Nil: none.
+func (j *judge) refusal(w *Workload) *corev1.Event {
 	var last *corev1.Event
 	for i := range j.Events {
 		e := &j.Events[i]
-		about := e.Reason == reason && e.InvolvedObject.Namespace == v1alpha1.Namespace &&
-			(e.InvolvedObject.Name == name || strings.HasPrefix(e.InvolvedObject.Name, name+"-"))
-		if about && j.Now.Sub(seenAt(e)) < 15*time.Minute && (last == nil || seenAt(e).After(seenAt(last))) {
+		about := e.Reason == "FailedCreate" && e.InvolvedObject.Namespace == v1alpha1.Namespace &&
+			(e.InvolvedObject.Name == w.Name || strings.HasPrefix(e.InvolvedObject.Name, w.Name+"-"))
+		seen := nodes.LastSeen(e)
+		if about && j.Now.Sub(seen) < nodes.RecentEvent && (last == nil || seen.After(nodes.LastSeen(last))) {
 			last = e
 		}
 	}
 	return last
-}
-
-func seenAt(e *corev1.Event) time.Time {
-	if e.LastTimestamp.IsZero() {
-		return e.EventTime.Time
-	}
-	return e.LastTimestamp.Time
 }
 
 // lease is about a component of which none is active, though pods of it are ready.

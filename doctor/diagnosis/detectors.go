@@ -30,7 +30,7 @@ func detectors() []detector {
 		{"holders", []string{partLeases, partPods}, abandonedLease, others, nil, true},
 		{"managers", []string{partLeases, partPods}, twoManagers, []finding.ID{finding.ManagerFails}, nil, true},
 		{"permissions", []string{partPods}, permissions, slices.Concat(stopped, leaderless, []finding.ID{finding.ManagerFails}), byVerbs, true},
-		{"components", []string{partNodes, partPods, partDeployments, partDaemonSets}, deviations, nil, nil, false},
+		{"components", []string{partNodes, partPods, partDeployments, partDaemonSets}, deviations, nil, also(finding.KindMissing, finding.PoolNotFound), false},
 		{"deleted Nodes", []string{partNodes, partHeartbeats}, kubeletsWithoutNode, nil, nil, false},
 		{"nodes", []string{partNodes}, waitingNodes, leaderless, bySilence, false},
 		{"clocks of machines", []string{partNodes, partHeartbeats}, clocks, nil, nil, false},
@@ -119,8 +119,7 @@ func onlyOf(ids ...finding.ID) func(*view, *finding.Finding, []finding.ID) []fin
 	}
 }
 
-// also adds what one kind of a detector's findings explains beyond the others: nothing can be written to an etcd that is full,
-// so that no kubelet seems to report.
+// also adds what one kind of a detector's findings explains beyond the others.
 func also(id finding.ID, more ...finding.ID) func(*view, *finding.Finding, []finding.ID) []finding.ID {
 	return func(_ *view, f *finding.Finding, explains []finding.ID) []finding.ID {
 		if f.ID == id {

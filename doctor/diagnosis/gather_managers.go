@@ -132,7 +132,7 @@ const crashed = 4
 // unreadyLogs reads the last lines of pods of kube-system that have crashed.
 func (l *looking) unreadyLogs(ctx context.Context, c kubernetes.Interface) {
 	s := l.snapshot
-	s.Components = l.parts.Seen()
+	s.Components = l.parts.Seen(s.Nodes)
 	for _, p := range s.Components.Crashed(crashed) {
 		l.ask("log of "+p.Name, func() (func(), error) {
 			lines := nodes.Tail(ctx, c, &p, s.Taken)

@@ -265,17 +265,16 @@ func deviations(v *view) []finding.Finding {
 		states[s.Node] = s.State
 	}
 	config := readClusterConfiguration(v.Kubeadm)
-	main := ""
-	if m := v.main(); m != nil {
-		main = m.object
-	}
-	list := components.Judge(v.Components, components.Cluster{
+	cluster := components.Cluster{
 		Now: v.Taken, Nodes: v.Nodes, Leases: v.Leases, Events: v.Events,
 		Kubeadm: v.Kubeadm != "", ExternalEtcd: config.Etcd.External != nil,
 		ServiceSubnet: config.Networking.ServiceSubnet, PodSubnet: config.Networking.PodSubnet,
-		Skip:    func(node string) bool { return states[node] != nodes.Ready },
-		Exclude: func(workload string) bool { return workload == main },
-	})
+		Skip: func(node string) bool { return states[node] != nodes.Ready },
+	}
+	if m := v.main(); m != nil {
+		cluster.Manager = m.object
+	}
+	list := components.Judge(v.Components, cluster)
 	if v.NoPools && v.Components.Has(components.NodeAgent) {
 		f := finding.KindMissing.New("CustomResourceDefinition/addresspools."+v1alpha1.GroupName,
 			"the API server does not know AddressPools, and node agents run: no load balancer gets an address, and none is announced")
@@ -296,11 +295,18 @@ type clusterConfiguration struct {
 	} `json:"networking"`
 }
 
-// readClusterConfiguration is empty where the text cannot be read: nothing is compared then.
+// readClusterConfiguration is empty where the text cannot be read: nothing is compared then. A network that extraArgs set again is
+// not that of networking.
 func readClusterConfiguration(text string) clusterConfiguration {
 	var config clusterConfiguration
 	if yaml.Unmarshal([]byte(text), &config) != nil {
 		return clusterConfiguration{}
+	}
+	if strings.Contains(text, "service-cluster-ip-range") {
+		config.Networking.ServiceSubnet = ""
+	}
+	if strings.Contains(text, "cluster-cidr") || strings.Contains(text, "allocate-node-cidrs") {
+		config.Networking.PodSubnet = ""
 	}
 	return config
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/redact"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/machine"
 )
 
@@ -60,7 +61,7 @@ func (v *view) toldOfReading(m *manager) bool {
 	reason := finding.ReadingRejected.Kind().Reason
 	for _, e := range v.Events {
 		about := e.InvolvedObject.Name == v1alpha1.LastGoodMachinesName && e.Reason == reason
-		if last := lastSeen(&e); about && v.since(last).Seconds() < recent && !last.Before(since) {
+		if last := nodes.LastSeen(&e); about && v.since(last) < nodes.RecentEvent && !last.Before(since) {
 			return true
 		}
 	}

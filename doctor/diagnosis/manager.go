@@ -35,7 +35,7 @@ func missingFiles(v *view) []finding.Finding {
 		m := &v.managers[i]
 		e := v.latest(m, "FailedMount")
 		waits := e != nil && slices.ContainsFunc(m.pods, func(p *corev1.Pod) bool {
-			return e.InvolvedObject.Name == p.Name && !running(p) && !lastSeen(e).Before(p.CreationTimestamp.Time)
+			return e.InvolvedObject.Name == p.Name && !running(p) && !nodes.LastSeen(e).Before(p.CreationTimestamp.Time)
 		})
 		if waits && noFile.MatchString(e.Message) {
 			f := finding.FileMissing.New(m.object, "its pod cannot start: "+nodes.Shorten(e.Message))

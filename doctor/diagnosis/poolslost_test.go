@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/components"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -29,6 +30,12 @@ func TestDiagnose_LostPools(t *testing.T) {
 			"all gone",
 			faults{allocated},
 			"there is no AddressPool, and Services have addresses from one: 1, such as default/web",
+		},
+		{
+			"their kind is gone, too: that is why", faults{allocated, func(s *Snapshot) {
+				s.NoPools, s.Components = true, &components.Seen{Workloads: []components.Workload{{Kind: "DaemonSet", Name: components.NodeAgent}}}
+			}},
+			"the API server does not know AddressPools, and node agents run: no load balancer gets an address, and none is announced",
 		},
 		{"one is there", faults{allocated, func(s *Snapshot) { s.Pools = []Pool{{Name: "lan"}} }}, ""},
 		{"pools were not seen", faults{allocated, without(partPools)}, ""},

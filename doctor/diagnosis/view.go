@@ -273,17 +273,14 @@ func (s *Snapshot) Behind() bool {
 // renewed reports whether a Lease was held when the snapshot was taken.
 func (v *view) renewed(l *coordinationv1.Lease) bool { return nodes.Renewed(l, v.Taken) }
 
-// recent is for how long an Event is taken for what is so now.
-const recent = 15 * 60 // seconds
-
 // eventsOf are recent warnings about a manager's workload, its ReplicaSets and its pods.
 func (v *view) eventsOf(m *manager) []corev1.Event {
 	var list []corev1.Event
 	for _, e := range v.Events {
-		last := lastSeen(&e)
+		last := nodes.LastSeen(&e)
 		about := e.InvolvedObject.Namespace == m.namespace && ofKind(m, e.InvolvedObject.Kind) &&
 			(e.InvolvedObject.Name == m.name || strings.HasPrefix(e.InvolvedObject.Name, m.name+"-"))
-		if about && v.since(last).Seconds() < recent {
+		if about && v.since(last) < nodes.RecentEvent {
 			list = append(list, e)
 		}
 	}
@@ -296,18 +293,11 @@ func ofKind(m *manager, kind string) bool {
 	return kind == "" || kind == "Pod" || kind == workload || kind == "ReplicaSet" && workload == "Deployment"
 }
 
-func lastSeen(e *corev1.Event) time.Time {
-	if e.LastTimestamp.IsZero() {
-		return e.EventTime.Time
-	}
-	return e.LastTimestamp.Time
-}
-
 // latest is the last Event of a reason about a manager: what was refused before, for another reason, is over.
 func (v *view) latest(m *manager, reason string) *corev1.Event {
 	var last *corev1.Event
 	for _, e := range v.eventsOf(m) {
-		if e.Reason == reason && (last == nil || lastSeen(&e).After(lastSeen(last))) {
+		if e.Reason == reason && (last == nil || nodes.LastSeen(&e).After(nodes.LastSeen(last))) {
 			last = &e
 		}
 	}

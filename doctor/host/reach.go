@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -41,8 +40,6 @@ func kindOf(err error) diagnosis.Unreachable {
 		return diagnosis.Refused
 	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.EPERM):
 		return diagnosis.NoRoute
-	case errors.As(err, new(tls.RecordHeaderError)):
-		return diagnosis.OtherProgram
 	}
 	var timeout interface{ Timeout() bool }
 	if errors.As(err, &timeout) && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded) {
