@@ -246,8 +246,7 @@ idempotent: images that containerd has are reported as unchanged. A node that fa
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&l.via, "via", "", "import on every node: ssh or pods (default: on this machine)")
-	flags.StringVar(&l.remote.Image, "node-image", ownImage+version, "image of the pods of --via pods, whose entrypoint is ccmadm")
-	flags.StringVar(&l.remote.SSHUser, "ssh-user", "", "user of --via ssh, who has to be root there (default: that of the OpenSSH client)")
+	declareWays(flags, &l.remote)
 	flags.IntVar(&l.remote.Parallel, "parallel", 1, "how many nodes import at a time")
 	declareSkip(flags, &l.remote)
 	flags.StringVar(&l.address, "address", "", "address of this machine that pods connect to (default: that of the default route)")

@@ -20,11 +20,14 @@ import (
 // declareVia declares how steps on other machines are done.
 func declareVia(flags *pflag.FlagSet, via *string, r *fleet.Remote) {
 	flags.StringVar(via, "via", string(fleet.ViaHand), "how steps on other machines are done: hand, pods or ssh")
-	flags.StringVar(&r.Image, "node-image", ownImage+version,
-		"image of the pods of --via pods, whose entrypoint is ccmadm")
-	flags.StringVar(&r.SSHUser, "ssh-user", "",
-		"user of --via ssh, who has to be root there (default: that of the OpenSSH client)")
+	declareWays(flags, r)
 	flags.IntVar(&r.Parallel, "parallel", 1, "how many workers are changed at a time; control planes always alone")
+}
+
+// declareWays declares what pods and SSH need.
+func declareWays(flags *pflag.FlagSet, r *fleet.Remote) {
+	flags.StringVar(&r.Image, "node-image", ownImage+version, "image of the pods of --via pods, whose entrypoint is ccmadm")
+	flags.StringVar(&r.SSHUser, "ssh-user", "", "user of --via ssh, who has to be root there (default: that of the OpenSSH client)")
 }
 
 // again are the flags of a command that another one has to repeat which goes on in the same way.

@@ -148,11 +148,7 @@ func ControlPlane() (*rest.Config, error) {
 
 // Nodes completes names of Nodes.
 func Nodes(connect Connect) cobra.CompletionFunc {
-	return fromCluster(connect, func(ctx context.Context, c *rest.Config) ([]cobra.Completion, error) {
-		client, err := kubernetes.NewForConfig(c)
-		if err != nil {
-			return nil, err
-		}
+	return fromCluster(connect, func(ctx context.Context, client kubernetes.Interface) ([]cobra.Completion, error) {
 		list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return nil, err
@@ -167,11 +163,7 @@ func Nodes(connect Connect) cobra.CompletionFunc {
 
 // Services completes NAMESPACE/NAME of Services of type LoadBalancer.
 func Services(connect Connect) cobra.CompletionFunc {
-	return one(fromCluster(connect, func(ctx context.Context, c *rest.Config) ([]cobra.Completion, error) {
-		client, err := kubernetes.NewForConfig(c)
-		if err != nil {
-			return nil, err
-		}
+	return one(fromCluster(connect, func(ctx context.Context, client kubernetes.Interface) ([]cobra.Completion, error) {
 		list, err := client.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return nil, err
@@ -188,11 +180,7 @@ func Services(connect Connect) cobra.CompletionFunc {
 
 // Pools completes names of AddressPools.
 func Pools(connect Connect) cobra.CompletionFunc {
-	return fromCluster(connect, func(ctx context.Context, c *rest.Config) ([]cobra.Completion, error) {
-		client, err := kubernetes.NewForConfig(c)
-		if err != nil {
-			return nil, err
-		}
+	return fromCluster(connect, func(ctx context.Context, client kubernetes.Interface) ([]cobra.Completion, error) {
 		// One request: a client of this kind would first ask which kinds there are.
 		pools := "/apis/" + v1alpha1.APIVersion + "/addresspools"
 		data, err := client.CoreV1().RESTClient().Get().AbsPath(pools).SetHeader("Accept", "application/json").DoRaw(ctx)
@@ -213,11 +201,7 @@ func Pools(connect Connect) cobra.CompletionFunc {
 
 // Runs completes numbers of the journal's runs.
 func Runs(connect Connect) cobra.CompletionFunc {
-	return one(fromCluster(connect, func(ctx context.Context, c *rest.Config) ([]cobra.Completion, error) {
-		client, err := kubernetes.NewForConfig(c)
-		if err != nil {
-			return nil, err
-		}
+	return one(fromCluster(connect, func(ctx context.Context, client kubernetes.Interface) ([]cobra.Completion, error) {
 		runs, err := journal.Read(ctx, client)
 		if err != nil {
 			return nil, err
@@ -254,22 +238,16 @@ func List(complete cobra.CompletionFunc) cobra.CompletionFunc {
 // fromCluster asks within Patience. The question is left behind where even looking for the cluster takes longer, as a program
 // that a kubeconfig names for credentials may.
 func fromCluster(
-	connect Connect, ask func(context.Context, *rest.Config) ([]cobra.Completion, error),
+	connect Connect, ask func(context.Context, kubernetes.Interface) ([]cobra.Completion, error),
 ) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, given []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(cmd.Context(), Patience)
 		defer cancel()
 		answer := make(chan []cobra.Completion, 1)
 		go func() {
-			var found []cobra.Completion
-			if c, err := connect(); err == nil {
-				c = rest.CopyConfig(c)
-				c.Timeout = Patience
-				c.WarningHandler = rest.NoWarnings{}
-				found, err = ask(ctx, c)
-				if err != nil {
-					found = nil
-				}
+			found, err := answerOf(ctx, connect, ask)
+			if err != nil {
+				found = nil
 			}
 			answer <- found
 		}()
@@ -284,4 +262,21 @@ func fromCluster(
 		})
 		return found, cobra.ShellCompDirectiveNoFileComp
 	}
+}
+
+func answerOf(
+	ctx context.Context, connect Connect, ask func(context.Context, kubernetes.Interface) ([]cobra.Completion, error),
+) ([]cobra.Completion, error) {
+	c, err := connect()
+	if err != nil {
+		return nil, err
+	}
+	c = rest.CopyConfig(c)
+	c.Timeout = Patience
+	c.WarningHandler = rest.NoWarnings{}
+	client, err := kubernetes.NewForConfig(c)
+	if err != nil {
+		return nil, err
+	}
+	return ask(ctx, client)
 }
