@@ -42,15 +42,15 @@ func (c *chaos) ofObject(t *testing.T, r *rand.Rand) mutation {
 		"validatingadmissionpolicy",
 	})
 	const bound = "system:node-proxier|system:coredns|kubeadm:|ccmadm|system:node$|system:kube-"
-	names := strings.Fields(c.sh(t, "cp1", asAdminInline+"kubectl -n kube-system get "+kind+" -o name | sort").out)
+	names := strings.Fields(c.sh(t, "cp1", admin+"-n kube-system get "+kind+" -o name | sort").out)
 	if strings.HasPrefix(kind, "cluster") {
-		names = strings.Fields(c.sh(t, "cp1", asAdminInline+"kubectl get "+kind+" -o name | grep -E '"+bound+"' | sort").out)
+		names = strings.Fields(c.sh(t, "cp1", admin+"get "+kind+" -o name | grep -E '"+bound+"' | sort").out)
 	}
 	if len(names) == 0 {
 		return mutation{on: "cp1", inject: "false"}
 	}
 	name := pick(r, names)
-	object := c.object(t, "", name)
+	object := c.object(t, name)
 	before, err := json.Marshal(object)
 	if object == nil || err != nil {
 		return mutation{on: "cp1", inject: "false"}

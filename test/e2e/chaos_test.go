@@ -141,12 +141,12 @@ func (c *chaos) asked(t *testing.T, further bool) []string {
 // Service by its name; are there logs. Each question is bounded.
 func (c *chaos) broken(t *testing.T) []string {
 	t.Helper()
-	const admin = "timeout 15 kubectl --kubeconfig /etc/kubernetes/admin.conf "
-	if r := c.sh(t, "cp1", admin+"get --raw /readyz"); r.code != 0 {
+	const bounded = "timeout 15 " + admin
+	if r := c.sh(t, "cp1", bounded+"get --raw /readyz"); r.code != 0 {
 		return []string{"the API server is not ready"}
 	}
 	var list []string
-	if r := c.sh(t, "cp1", admin+`get nodes --no-headers | awk '$2 != "Ready" {print $1}'`); r.code != 0 || strings.TrimSpace(r.out) != "" {
+	if r := c.sh(t, "cp1", bounded+`get nodes --no-headers | awk '$2 != "Ready" {print $1}'`); r.code != 0 || strings.TrimSpace(r.out) != "" {
 		list = append(list, "not Ready: "+strings.Join(strings.Fields(r.out), " "))
 	}
 	var script strings.Builder
@@ -156,7 +156,7 @@ timeout 10 kubectl run ask-%[1]s --image=%[2]s --image-pull-policy=Never --overr
 `, m, answererImage)
 	}
 	for _, m := range c.nodes {
-		fmt.Fprintf(&script, `timeout 40 kubectl wait --for=condition=Ready --timeout=30s pod/ask-%[1]s >/dev/null 2>&1 || { echo start %[1]s; continue=no; }
+		fmt.Fprintf(&script, `timeout 40 kubectl wait --for=condition=Ready --timeout=30s pod/ask-%[1]s >/dev/null 2>&1 || { echo start %[1]s; }
 timeout 15 kubectl exec ask-%[1]s -- /answerer get http://echo.default.svc.cluster.local/ >/dev/null 2>&1 || timeout 15 kubectl exec ask-%[1]s -- /answerer get http://echo.default.svc.cluster.local/ >/dev/null 2>&1 || echo name %[1]s
 timeout 10 kubectl logs ask-%[1]s >/dev/null 2>&1 || echo logs %[1]s
 `, m)
@@ -188,10 +188,10 @@ func (c *chaos) write(t *testing.T) {
 	t.Log(text)
 }
 
-// object is one of the cluster's, as JSON, without what the API server sets.
-func (c *chaos) object(t *testing.T, kind, name string) map[string]any {
+// object is one of the cluster's, KIND/NAME, without what the API server sets.
+func (c *chaos) object(t *testing.T, name string) map[string]any {
 	t.Helper()
-	r := c.sh(t, "cp1", "timeout 10 "+asAdminInline+"kubectl -n kube-system get "+kind+" "+name+" -o json")
+	r := c.sh(t, "cp1", "timeout 10 "+admin+"-n kube-system get "+name+" -o json")
 	object := map[string]any{}
 	if r.code != 0 || json.Unmarshal([]byte(r.out), &object) != nil {
 		return nil
@@ -204,5 +204,3 @@ func (c *chaos) object(t *testing.T, kind, name string) map[string]any {
 	}
 	return object
 }
-
-const asAdminInline = "env KUBECONFIG=/etc/kubernetes/admin.conf "
