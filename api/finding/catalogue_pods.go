@@ -108,7 +108,7 @@ func components() []Kind {
 		},
 		{
 			ID: EtcdFull, Reason: "EtcdFull", Title: "etcd has no space left and refuses writes", Severity: SeverityError,
-			Why:   "The database has reached --quota-backend-bytes. Leases cannot be renewed, so every leader and every Node looks silent.",
+			Why:   "The database has reached --quota-backend-bytes. Leases cannot be renewed, so no leader and no kubelet seems to report.",
 			Do:    "compact and defragment each member, then disarm the alarm; find out what writes so much",
 			Links: []string{"https://etcd.io/docs/v3.6/op-guide/maintenance/#space-quota"},
 		},

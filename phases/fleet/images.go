@@ -114,7 +114,7 @@ func (d ImageDelivery) to(ctx context.Context, n *Node, plan []*Node, url string
 	return SSH{Env: d.Env, User: d.Remote.SSHUser, Takes: imagesTake}.Feed(ctx, n, task, file)
 }
 
-// serve gives one file to those who know its URL, which nobody can guess, until it is stopped.
+// serve gives one file to clients that know its URL, which has a random path, until it is stopped.
 func serve(ctx context.Context, path, address string) (url string, stop func(), err error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", ":0")
 	if err != nil {

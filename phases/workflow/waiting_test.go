@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A wait is silent for two seconds; then it tells what is left, and why, once in a while.
+// Nothing is said of a wait for two seconds; then it tells what is left, and why, once in a while.
 func TestWaiting(t *testing.T) {
 	var out bytes.Buffer
 	env := &Env{Streams: Streams{Out: &out}, Phase: "rollout"}
