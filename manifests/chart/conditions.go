@@ -122,7 +122,7 @@ func decide(b *strings.Builder, switches []choice, texts []string) {
 		decide(b, switches[:last], off)
 		return
 	}
-	if silent(on) {
+	if blank(on) {
 		fmt.Fprintf(b, "{{- if not (%s) }}\n", switches[last].when)
 		decide(b, switches[:last], off)
 		b.WriteString("{{- end }}\n")
@@ -130,14 +130,14 @@ func decide(b *strings.Builder, switches []choice, texts []string) {
 	}
 	fmt.Fprintf(b, "{{- if %s }}\n", switches[last].when)
 	decide(b, switches[:last], on)
-	if !silent(off) {
+	if !blank(off) {
 		b.WriteString("{{- else }}\n")
 		decide(b, switches[:last], off)
 	}
 	b.WriteString("{{- end }}\n")
 }
 
-func silent(texts []string) bool {
+func blank(texts []string) bool {
 	return !slices.ContainsFunc(texts, func(text string) bool { return text != "" })
 }
 

@@ -27,8 +27,10 @@ type metrics struct {
 	pending []k8smetrics.GaugeFunc
 }
 
+// subsystem begins the name of each metric.
+const subsystem = "ccmadm_onprem"
+
 func newMetrics(store *inventory.Store, now func() time.Time) *metrics {
-	const subsystem = "ccmadm_onprem"
 	counter := func(name, help, label string) *k8smetrics.CounterVec {
 		return k8smetrics.NewCounterVec(&k8smetrics.CounterOpts{
 			Subsystem: subsystem, Name: name, Help: help, StabilityLevel: k8smetrics.ALPHA,
@@ -78,7 +80,7 @@ func (m *metrics) watch(nodes cache.Store, now func() time.Time) {
 	w := &waiting{nodes: nodes, now: now, since: map[types.UID]time.Time{}}
 	gauge := func(name, help string, value func() float64) {
 		m.pending = append(m.pending, k8smetrics.NewGaugeFunc(&k8smetrics.GaugeOpts{
-			Subsystem: "ccmadm_onprem", Name: name, Help: help, StabilityLevel: k8smetrics.ALPHA,
+			Subsystem: subsystem, Name: name, Help: help, StabilityLevel: k8smetrics.ALPHA,
 		}, value))
 	}
 	gauge("nodes_uninitialized", "Nodes with the taint node.cloudprovider.kubernetes.io/uninitialized.",
