@@ -74,7 +74,8 @@ func TestAskNeighbours(t *testing.T) {
 			}
 			ifi, err := net.InterfaceByName("v0")
 			must(t, err)
-			got, start := "", time.Now()
+			var got string
+			var start time.Time
 			var found []Neighbour
 			// The bridge's ports begin to forward, and the kernel tries out the link-local address: on a busy machine that takes seconds.
 			for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {

@@ -32,7 +32,8 @@ func TestDiagnose_LostPools(t *testing.T) {
 			"there is no AddressPool, and Services have addresses from one: 1, such as default/web",
 		},
 		{
-			"their kind is gone, too: that is why", faults{allocated, func(s *Snapshot) {
+			"their kind is gone, too: that is why",
+			faults{allocated, func(s *Snapshot) {
 				s.NoPools, s.Components = true, &components.Seen{Workloads: []components.Workload{{Kind: "DaemonSet", Name: components.NodeAgent}}}
 			}},
 			"the API server does not know AddressPools, and node agents run: no load balancer gets an address, and none is announced",

@@ -157,7 +157,8 @@ func options() []option {
 		{"image", values{"image": "registry.example/ccm:v1"}, []string{"--image=registry.example/ccm:v1"}},
 		{
 			"routes",
-			values{"podCIDR": "10.244.0.0/16", "features": values{"routes": true}}, []string{"--routes", "--pod-network-cidr=10.244.0.0/16"},
+			values{"podCIDR": "10.244.0.0/16", "features": values{"routes": true}},
+			[]string{"--routes", "--pod-network-cidr=10.244.0.0/16"},
 		},
 		{"node agent", nested("nodeAgent", values{"enabled": true}), []string{"--node-agent"}},
 		{"a mode", values{"mode": "Deployment"}, []string{"--mode=Deployment"}},
