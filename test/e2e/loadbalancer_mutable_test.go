@@ -97,6 +97,7 @@ func (l *lab) testUDPCycle(t *testing.T) {
 	for _, next := range []struct{ pod, node string }{{"cycle-2", "w2"}, {"cycle-3", "w2"}} {
 		l.kubectl(t, "delete --wait=false --now pod "+before)
 		l.pod(t, next.pod, "cycle", next.node)
+		l.kubectl(t, "wait --for=condition=Ready --timeout=2m pod/"+next.pod) // a busy machine takes its time to start one
 		started := time.Now()
 		eventually(t, 30*time.Second, "the client that goes on is answered by "+next.pod, func() bool {
 			return strings.Contains(l.must(t, clientMachine, "tail -n 1 /tmp/cycle"), next.pod)
