@@ -154,7 +154,7 @@ func (a *adopter) bind(cmd *cobra.Command, s workflow.Streams, list []workflow.P
 func (a *adopter) newRun(cmd *cobra.Command, s workflow.Streams) (*workflow.Run, error) {
 	o := a.options
 	a.adoption.Via = fleet.Via(a.via)
-	o.Flags.Mode, o.Quiet = config.Mode(a.mode), !a.verbose
+	o.Flags.Mode, o.Quiet, o.Line = config.Mode(a.mode), !a.verbose, commandLine(cmd, nil)
 	if err := output.Check(o.Output, output.Text, output.JSON); err != nil {
 		return nil, err
 	}

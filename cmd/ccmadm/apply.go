@@ -89,7 +89,7 @@ func bindApply(cmd *cobra.Command, s workflow.Streams, o *workflow.Inputs, made 
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 	workflow.Bind(cmd, manager.Apply(), names, func(sub *cobra.Command, _ []string, single bool) (*workflow.Run, error) {
-		o.Single, o.Quiet = single, !verbose
+		o.Single, o.Quiet, o.Line = single, !verbose, commandLine(sub, nil)
 		r, err := workflow.New(sub.Context(), machine.New(), *o, s, version)
 		if err == nil {
 			made(r)

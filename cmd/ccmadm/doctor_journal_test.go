@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -50,6 +51,54 @@ func TestClusterDoctor_WrittenDown(t *testing.T) {
 		if status != 6 || !strings.Contains(out, want) {
 			t.Errorf("exit status %d, %q is not said:\n%s", status, want, out)
 		}
+	}
+}
+
+// TestClusterDoctor_Unfinished: a command that stopped halfway is named, with the one that goes on, and is not once it has
+// come to its end. One that is under way is none.
+func TestClusterDoctor_Unfinished(t *testing.T) {
+	client, err := kubernetes.NewForConfig(cluster.Config)
+	check(t, err)
+	ctx := context.WithoutCancel(t.Context())
+	t.Cleanup(func() {
+		check(t, client.CoreV1().ConfigMaps(v1alpha1.Namespace).Delete(ctx, v1alpha1.JournalName, metav1.DeleteOptions{}))
+	})
+	run := journal.Run{Command: "adopt", Machine: "cp1", Line: "ccmadm adopt --provider=onprem --via=pods"}
+	kubelet := journal.Step{Name: "kubelet", Node: "w1"}
+	open := func() *journal.Journal {
+		j, err := journal.Open(ctx, client, run)
+		check(t, err)
+		return j
+	}
+	j := open()
+	check(t, j.Do(ctx, journal.Step{Name: "addon"}, func(context.Context) error { return nil }))
+	var out string
+	check(t, j.Do(ctx, journal.Step{Name: "look"}, func(context.Context) error {
+		out, _ = doctorAsAdmin(t, "")
+		return nil
+	}))
+	if strings.Contains(out, " O3 ") {
+		t.Errorf("a run that is under way is told to be unfinished:\n%s", out)
+	}
+	stopped := errors.New("wait for Node/w1: interrupted")
+	if err := j.Do(ctx, kubelet, func(context.Context) error { return stopped }); !errors.Is(err, stopped) {
+		t.Fatal(err)
+	}
+	check(t, j.End(ctx, stopped))
+	out, status := doctorAsAdmin(t, "")
+	for _, want := range []string{
+		"warning O3 ", "ccmadm adopt on cp1, run 1 of the journal, failed after 2 steps, at step kubelet of Node/w1: wait for Node/w1",
+		"on cp1: ccmadm adopt --provider=onprem --via=pods",
+	} {
+		if status != 6 || !strings.Contains(out, want) {
+			t.Errorf("exit status %d, %q is not said:\n%s", status, want, out)
+		}
+	}
+	j = open()
+	check(t, j.Do(ctx, kubelet, func(context.Context) error { return nil }))
+	check(t, j.Close(ctx))
+	if out, _ = doctorAsAdmin(t, ""); strings.Contains(out, " O3 ") {
+		t.Errorf("it has come to its end:\n%s", out)
 	}
 }
 

@@ -124,3 +124,30 @@ func bindWorkflow(cmd *cobra.Command, s workflow.Streams, w *workflowFlags, list
 		return w.newRun(sub, s, single)
 	})
 }
+
+// commandLine is what runs a command again after an interruption, quoted for a shell: its flags as they were given, and its
+// arguments. What is hidden is between machines, and stays away.
+func commandLine(cmd *cobra.Command, args []string) string {
+	words := strings.Fields(cmd.CommandPath())
+	dash := cmd.ArgsLenAtDash()
+	if dash < 0 {
+		dash = len(args)
+	}
+	words = append(words, args[:dash]...)
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Hidden {
+			return
+		}
+		values := []string{f.Value.String()}
+		if list, is := f.Value.(pflag.SliceValue); is {
+			values = list.GetSlice()
+		}
+		for _, value := range values {
+			words = append(words, "--"+f.Name+"="+value)
+		}
+	})
+	if dash < len(args) {
+		words = append(append(words, "--"), args[dash:]...)
+	}
+	return machine.ShellQuote(words...)
+}

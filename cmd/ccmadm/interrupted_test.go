@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/phases/workflow"
@@ -94,6 +97,37 @@ func TestWait_HangingServer(t *testing.T) {
 			}
 			if took := time.Since(start); took > 3*time.Second {
 				t.Errorf("took %s", took)
+			}
+		})
+	}
+}
+
+// TestCommandLine: the journal's command line is what was called, for a shell, and without what is between machines.
+func TestCommandLine(t *testing.T) {
+	for name, tt := range map[string]struct {
+		args []string
+		want string
+	}{
+		"flags": {
+			[]string{"adopt", "--credential", "token=/root/my token", "--credential=key=env:KEY", "--via", "pods", "--skip", "w1,w2"},
+			"ccmadm adopt '--credential=token=/root/my token' --credential=key=env:KEY --skip=w1 --skip=w2 --via=pods",
+		},
+		"arguments":      {[]string{"upgrade", "apply", "v1.37.2", "--", "--etcd-upgrade=false"}, "ccmadm upgrade apply v1.37.2 -- --etcd-upgrade=false"},
+		"hidden":         {[]string{"upgrade", "node", "--driven", "--image", "x:1"}, "ccmadm upgrade node --image=x:1"},
+		"short for long": {[]string{"apply", "-f", "cloud.yaml"}, "ccmadm apply --filename=cloud.yaml"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root, got := newRoot(workflow.Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}), ""
+			root.SetArgs(tt.args)
+			cmd, _, err := root.Find(tt.args)
+			check(t, err)
+			cmd.RunE = func(cmd *cobra.Command, args []string) error {
+				got = commandLine(cmd, args)
+				return nil
+			}
+			check(t, root.ExecuteContext(t.Context()))
+			if got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 		})
 	}

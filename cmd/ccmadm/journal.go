@@ -117,6 +117,9 @@ func took(began metav1.Time, ended *metav1.Time) string {
 
 func printSteps(out io.Writer, r *journal.Run) {
 	fmt.Fprintf(out, "Run %d: ccmadm %s on %s, version %s, %s\n", r.ID, r.Command, r.Machine, r.Version, r.State)
+	if r.Line != "" {
+		fmt.Fprintln(out, "Command: "+finding.Clean(r.Line))
+	}
 	fmt.Fprintf(out, "Began %s, took %s\n", r.Began.UTC().Format(time.RFC3339), took(r.Began, r.Ended))
 	if r.Shortened {
 		fmt.Fprintln(out, "The journal was full: only the steps that did not succeed were kept")

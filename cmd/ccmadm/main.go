@@ -18,11 +18,17 @@ import (
 func main() {
 	ctx, stop := untilTold()
 	defer stop()
-	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard)        // client-go's own words; what matters of them is in our errors
-	ctrllog.SetLogger(logr.Discard()) // else its client complains, after half a minute, that nothing was set
+	discardLogs()
 	streams := workflow.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv}
 	os.Exit(run(ctx, streams, os.Args)) // stop has nothing left to do
+}
+
+// discardLogs is for what libraries log; what matters of it is in our errors. controller-runtime's client complains, half a
+// minute after the start, where nothing was set.
+func discardLogs() {
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+	ctrllog.SetLogger(logr.Discard())
 }
 
 // untilTold ends with a signal that asks for an end. A terminal that is lost is one, too, but under nohup.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -34,6 +35,8 @@ type rollbacker struct {
 	adoption adoption.Adoption // of a run of adopt or leave
 	files    config.CloudConfiguration
 	keys     []string // of credentials
+	// line rolls back the same run again, also where another one is the newest by then.
+	line func(run int) string
 }
 
 func newRollback(s workflow.Streams) *cobra.Command {
@@ -57,7 +60,10 @@ It runs on a control plane. In mode StaticPod it names the other control planes,
   ccmadm rollback --via pods   # of adopt, or leave
   ccmadm rollback --via pods --cloud-config cloud.conf --credential token=token   # of a leave that has come to its end`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return r.run(cmd.Context(), s, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r.line = func(run int) string { return commandLine(cmd, []string{strconv.Itoa(run)}) }
+			return r.run(cmd.Context(), s, args)
+		},
 	}
 	cmd.ValidArgsFunction = completion.Runs(completion.ControlPlane)
 	flags := cmd.Flags()
@@ -109,7 +115,7 @@ func (r *rollbacker) run(ctx context.Context, s workflow.Streams, args []string)
 		}
 	}
 	o := r.options
-	o.Quiet = !r.verbose
+	o.Quiet, o.Line = !r.verbose, r.line(run.ID)
 	if o.ImageBy, err = adoption.FormerImageBy(run); err != nil {
 		return observed(err)
 	}
@@ -157,7 +163,7 @@ func (r *rollbacker) adopted(ctx context.Context, s workflow.Streams, runs []jou
 	if err != nil {
 		return observed(err)
 	}
-	o.Force, o.Quiet, o.CheckFiles, o.Output = r.options.Force, !r.verbose, checkFiles, "text"
+	o.Force, o.Quiet, o.CheckFiles, o.Output, o.Line = r.options.Force, !r.verbose, checkFiles, "text", r.line(run.ID)
 	o.ReleaseBalancers = balancer.Release
 	o.Flags.Wait = r.options.Flags.Wait
 	outliveReader()

@@ -32,6 +32,7 @@ type suite struct{ m *testing.M }
 func (s suite) Run() int { return manifeststest.Main(s.m, &cluster) }
 
 func TestMain(m *testing.M) {
+	discardLogs()
 	testscript.Main(suite{m}, map[string]func(){"ccmadm": func() {
 		streams := workflow.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv}
 		os.Exit(run(context.Background(), streams, append([]string{"ccmadm"}, os.Args[1:]...)))

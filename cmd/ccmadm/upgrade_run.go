@@ -73,6 +73,7 @@ cloud-controller-manager to its former release; Kubernetes cannot be downgraded.
 			if err := checkParallel(&u.upgrade.Remote); err != nil {
 				return err
 			}
+			u.options.Line = commandLine(cmd, args)
 			return u.run(cmd.Context(), s, "upgrade apply "+u.upgrade.Version, args[1:])
 		},
 	}
@@ -110,6 +111,7 @@ After an interruption the same command resumes.` + upgradeEndings(),
 			if before := beforeDash(cmd, args); len(before) > 0 {
 				return finding.Usagef("upgrade node takes no argument, not %q: it goes by the cluster's configuration", before)
 			}
+			u.options.Line = commandLine(cmd, args)
 			return u.run(cmd.Context(), s, "upgrade node", args)
 		},
 	}

@@ -47,6 +47,7 @@ func detectors() []detector {
 		{"refused load balancers", []string{partServices}, refusedBalancers, nil, nil, false},
 		{"load balancers", []string{partServices, partNodes}, balancers, nil, nil, false},
 		{"what ccmadm has written down", []string{partRecord}, ofSnapshot(misread), nil, nil, false},
+		{"commands that stopped", []string{PartJournal}, ofSnapshot(unfinished), halfway(), nil, true},
 		{"serving certificates", []string{partRequests}, servingCertificates, nil, nil, false},
 		{"container runtimes of later versions", []string{partNodes}, ofSnapshot(oldRuntimes), nil, nil, false},
 		{"kube-proxy of later versions", []string{partProxy, partVersion}, ofSnapshot(endingProxyMode), nil, nil, false},

@@ -1,6 +1,8 @@
 package diagnosis
 
 import (
+	"cmp"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -73,6 +75,34 @@ func misread(s *Snapshot) []finding.Finding {
 	add(finding.RecordUnreadable, v1alpha1.RecordName, s.RecordMisread)
 	add(finding.JournalUnreadable, v1alpha1.JournalName, s.JournalMisread)
 	return list
+}
+
+// unfinished finds a command that stopped halfway.
+func unfinished(s *Snapshot) []finding.Finding {
+	u := s.Unfinished
+	if u == nil {
+		return nil
+	}
+	ended := "was cut short"
+	if u.Error != "" {
+		ended = "failed"
+	}
+	text := fmt.Sprintf("ccmadm %s on %s, run %d of the journal, %s after %s", u.Command, u.Machine, u.Run, ended,
+		finding.Count(u.Done, "step"))
+	if u.Step != "" {
+		text += ", at " + u.Step
+	}
+	if first, _, _ := strings.Cut(u.Error, "\n"); first != "" {
+		text += ": " + first
+	}
+	f := finding.RunUnfinished.New("ConfigMap/"+v1alpha1.Namespace+"/"+v1alpha1.JournalName, text)
+	f.Next = "on " + u.Machine + ": " + cmp.Or(u.Line, "ccmadm "+u.Command+", with the flags of that run")
+	return []finding.Finding{f}
+}
+
+// halfway is what a cluster shows between two modes.
+func halfway() []finding.ID {
+	return []finding.ID{"A1", "A2", finding.NeverTainted, finding.KubeletNotExternal, finding.NotServed}
 }
 
 // permissions finds what the manager may not do before a Node waits for it. What a Node waits for already stands there.

@@ -55,6 +55,8 @@ type Snapshot struct {
 	// RecordMisread and JournalMisread say why a command would not go by these; nil where it would, or there is none.
 	RecordMisread  *Misread `json:"recordMisread,omitempty"`
 	JournalMisread *Misread `json:"journalMisread,omitempty"`
+	// Unfinished is the run of the journal that stopped halfway; nil: there is none, or it is under way.
+	Unfinished *Unfinished `json:"unfinished,omitempty"`
 	// Inventory reports whether the list of machines is confirmed, by the provider onprem. Empty: there is none.
 	Inventory string `json:"inventory,omitempty"`
 	// Kubeadm is the ClusterConfiguration that kubeadm keeps in the cluster.
@@ -104,6 +106,20 @@ type Snapshot struct {
 
 	// NotSeen is what could not be asked for.
 	NotSeen []NotSeen `json:"notSeen,omitempty"`
+}
+
+// Unfinished is a command that stopped halfway. Line is the one that goes on, for a shell; empty: the journal has none.
+type Unfinished struct {
+	Run     int         `json:"run"`
+	Command string      `json:"command"`
+	Line    string      `json:"line,omitempty"`
+	Machine string      `json:"machine"`
+	Began   metav1.Time `json:"began"`
+	// Step is the last one that was begun, such as "kubelet of w1", and Done how many came to their end. Error is why it
+	// failed; empty: it was killed.
+	Step  string `json:"step,omitempty"`
+	Done  int    `json:"done"`
+	Error string `json:"error,omitempty"`
 }
 
 // DNS are pods of the cluster's own name server.

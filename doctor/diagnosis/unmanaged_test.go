@@ -56,6 +56,9 @@ func TestDiagnose_Unmanaged(t *testing.T) {
 		{"in another program", faults{nobody, plainNodes, flags(""), held("k3s-cloud-controller-manager")}, "A1(4) W20(1)"},
 		{"workloads not seen", faults{nobody, plainNodes, flags(""), without(partDeployments)}, "A1(4) W13(1)"},
 		{"a manager that leads", faults{untainted, flag("w1", "")}, "A1(1)"},
+		{"adopt stopped halfway", faults{untainted, flag("w1", ""), func(s *Snapshot) {
+			s.Unfinished = &Unfinished{Run: 3, Command: "adopt", Machine: "cp1", Line: "ccmadm adopt --via=pods", Step: "step kubelet of Node/w1", Done: 4}
+		}}, "O3(1)>A1(1)"},
 		{"a manager that does not lead", faults{stale, untainted, flag("w1", "")}, "A1(1) W7(1)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

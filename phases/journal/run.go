@@ -31,7 +31,7 @@ const (
 	CutShort State = "CutShort"
 )
 
-// Run is one command that changes a cluster, with its steps. Command, Machine, Version, Before and After are the
+// Run is one command that changes a cluster, with its steps. Command, Line, Machine, Version, Before and After are the
 // caller's; the rest is the journal's.
 type Run struct {
 	metav1.TypeMeta `json:",inline"`
@@ -39,6 +39,9 @@ type Run struct {
 	ID int `json:"id"`
 	// Command is what was called, such as apply.
 	Command string `json:"command"`
+	// Line is the command line that does the same again, for a shell; empty in journals of before there was one. Never a
+	// secret.
+	Line string `json:"line,omitempty"`
 	// Machine is where.
 	Machine string `json:"machine"`
 	// Version is that of ccmadm.

@@ -20,6 +20,8 @@ type Inputs struct {
 	Existing bool
 	// Command is what the journal of an existing cluster calls the run, unless the run is given another name.
 	Command string
+	// Line is the command line that does the same again, for the journal. Never a secret.
+	Line string
 	// Operation is what the command decides about its run.
 	Operation Operation
 	// Kubeconfig replaces the administrator's, or on a worker the kubelet's.

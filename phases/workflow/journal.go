@@ -113,7 +113,7 @@ func OpenRun(ctx context.Context, r *Run, client kubernetes.Interface, before st
 		return err
 	}
 	r.Course.Journal, err = journal.Open(ctx, client, journal.Run{
-		Command: r.Command, Version: r.Version, Machine: here, Before: before,
+		Command: r.Command, Line: r.Line, Version: r.Version, Machine: here, Before: before,
 		Waiting: func(holder string) {
 			r.Sayf("%s has not ended: watched for up to %s, until it is known to live or not", holder, journal.LeaseLasts)
 		},

@@ -49,8 +49,8 @@ func refuseWithout(r *Run, found bool, kinds []string) error {
 type Run struct {
 	*Host
 	Request
-	// Command is what the journal calls the run.
-	Command string
+	// Command is what the journal calls the run, and Line what to run again after an interruption.
+	Command, Line string
 	// Operation is what the command decides about this run.
 	Operation Operation
 	// Said is what the user said in this run: flags over the file.
@@ -126,14 +126,14 @@ func NewRun(m *machine.Machine, in Inputs, s Streams, version string) *Run {
 	env.Kubeconfig, env.Output, env.Force, env.Existing, env.Quiet = in.Kubeconfig, in.Output, in.Force, in.Existing, in.Quiet
 	return &Run{
 		Host:    &Host{Env: env, Role: in.Role, answers: &answers{}},
-		Request: in.Request, Command: in.Command, Operation: in.Operation, Cache: &Cache{}, Course: &Course{},
+		Request: in.Request, Command: in.Command, Line: in.Line, Operation: in.Operation, Cache: &Cache{}, Course: &Course{},
 	}
 }
 
 // inputs are those of a run like this one, as it is by now.
 func (r *Run) inputs() Inputs {
 	return Inputs{
-		Role: r.Role, Existing: r.Existing, Command: r.Command, Operation: r.Operation, Kubeconfig: r.Kubeconfig,
+		Role: r.Role, Existing: r.Existing, Command: r.Command, Line: r.Line, Operation: r.Operation, Kubeconfig: r.Kubeconfig,
 		DryRun: r.DryRun, Force: r.Force, Quiet: r.Quiet, Output: r.Output, Request: r.Request,
 	}
 }
