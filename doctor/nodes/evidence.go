@@ -24,6 +24,8 @@ type evidence struct {
 	recorded bool
 	// unmanaged says that this is no cluster in external cloud mode.
 	unmanaged bool
+	// left says that it is none by what every kubelet tells: a Lease that is there has outlived its manager.
+	left bool
 	now       time.Time
 }
 

@@ -120,7 +120,7 @@ func (f *Facts) evidence() *evidence {
 	e := &evidence{
 		pods: slices.Clone(f.Pods), podsErr: f.PodsErr, leader: f.leader(), logs: f.Logs, flags: f.Flags,
 		besides: besides(f.Balances, f.Asks), recorded: f.Recorded,
-		unmanaged: f.notExternal(), now: f.Now,
+		unmanaged: f.notExternal(), left: f.notExternal() && len(f.Flags) >= len(f.Nodes), now: f.Now,
 	}
 	leads := func(p corev1.Pod) int {
 		if e.leads(&p) {

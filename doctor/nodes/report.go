@@ -19,7 +19,8 @@ type Report struct {
 }
 
 // addLeaderless says that there is no leader, unless that is what a node waits for. A cluster with neither Lease nor pod may
-// have a manager under names of its own: that is a warning.
+// have a manager under names of its own: that is a warning. So it is where the Lease outlived the manager in a cluster that
+// has left external cloud mode.
 func (r *Report) addLeaderless(e *evidence) {
 	lease := e.leader.object()
 	cause := e.managerCause()
@@ -27,7 +28,7 @@ func (r *Report) addLeaderless(e *evidence) {
 	case e.leader.err != nil:
 		found := finding.LeaseUnknown.New(lease, e.leader.leaderless(e.now))
 		cause = &found
-	case cause == nil || cause.ID == finding.NotVisible || cause.ID == finding.NoPod && e.leader.lease != nil:
+	case cause == nil || cause.ID == finding.NotVisible || cause.ID == finding.NoPod && e.leader.lease != nil && !e.left:
 		found := finding.LeaderSilent.New(lease, e.leader.leaderless(e.now))
 		found.Next = e.logsCommand()
 		cause = &found
