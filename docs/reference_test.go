@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-//go:generate go test . -run ^TestReference_Permissions$ -count=1 -update
+//go:generate go test . -run ^TestReference_Permissions -count=1 -update
 
 var update = flag.Bool("update", false, "rewrite the tables of reference/permissions.md")
 

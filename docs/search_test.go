@@ -62,6 +62,9 @@ func TestSearch(t *testing.T) {
 		"Cilium":               "tasks/with-cilium.md",
 		"metrics":              "reference/metrics.md",
 		"support bundle":       "tasks/support-bundle.md",
+		"pre-commit":           "tasks/lint-in-ci.md",
+		"GitHub Actions":       "tasks/lint-in-ci.md",
+		"support policy":       "reference/support-policy.md",
 	} {
 		t.Run(phrase, func(t *testing.T) {
 			hits := search(texts, strings.ToLower(phrase))

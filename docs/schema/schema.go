@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-//go:generate go test . -run ^TestGenerated$ -count=1 -update
+//go:generate go test . -run "^(TestGenerated|TestFields)$" -count=1 -update
 
 //go:embed *.json
 var files embed.FS
