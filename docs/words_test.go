@@ -35,9 +35,10 @@ func refusedWords() []refused {
 
 // TestWords refuses words of ours for what has a name in the field. They are for the pages that users read.
 func TestWords(t *testing.T) {
+	words := refusedWords()
 	for _, path := range pages(t) {
 		if forUsers(path) {
-			refuse(t, path, withoutCode(read(t, path)))
+			refuse(t, words, path, withoutCode(read(t, path)))
 		}
 	}
 }
@@ -50,9 +51,9 @@ func forUsers(path string) bool {
 		path != "reference/permissions.md" && path != "reference/profile.md"
 }
 
-func refuse(t *testing.T, where, text string) {
+func refuse(t *testing.T, words []refused, where, text string) {
 	t.Helper()
-	for _, r := range refusedWords() {
+	for _, r := range words {
 		if m := r.word.FindString(text); m != "" {
 			t.Errorf("%s: %q: write: %s", where, strings.TrimSpace(m), r.instead)
 		}
@@ -73,20 +74,21 @@ func TestWords_Code(t *testing.T) {
 	if len(files) < 400 {
 		t.Errorf("%d files were read, want those of the programs", len(files))
 	}
+	words := refusedWords()
 	for _, path := range files {
 		set := token.NewFileSet()
 		file, err := parser.ParseFile(set, path, nil, parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
 		}
-		refuse(t, path, file.Doc.Text())
+		refuse(t, words, path, file.Doc.Text())
 		ast.Inspect(file, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.ImportSpec:
 				return false
 			case *ast.BasicLit:
 				if text, err := strconv.Unquote(n.Value); n.Kind == token.STRING && err == nil {
-					refuse(t, fmt.Sprint(set.Position(n.Pos())), text)
+					refuse(t, words, fmt.Sprint(set.Position(n.Pos())), text)
 				}
 			}
 			return true
