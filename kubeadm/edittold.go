@@ -35,7 +35,7 @@ func (f *File) editTold(t Told, value string, stays bool) error {
 		d := f.document(clusterConfigKind)
 		switch {
 		case a.index < 0:
-			return errors.New("it comes through a YAML merge key: write the arguments out")
+			return errors.New("it is merged by a YAML merge key: write the arguments out")
 		case !stays:
 			return d.Remove(a.index, path...)
 		case d.apiVersion == v1beta3:

@@ -79,7 +79,7 @@ func TestKubeadmFile_SetExternal_Errors(t *testing.T) {
 		{"arguments that others use", RoleInit, oldHeader + "nodeRegistration:\n  kubeletExtraArgs: &x\n    v: '2'\nx: *x\n", `nodeRegistration.kubeletExtraArgs shares the YAML anchor "x": write it out`},
 		{"registration of a merge key", RoleInit, oldHeader + "x: &x\n  nodeRegistration: {name: a}\n<<: *x\n", "nodeRegistration is set by a YAML merge key: write it out"},
 		{"shared arguments of the control plane", RoleInit, oldCluster + "apiServer:\n  extraArgs: &a\n    cloud-provider: external\ncontrollerManager:\n  extraArgs: *a\n", `k.yaml:5: remove controllerManager.extraArgs cloud-provider (it has no effect since Kubernetes 1.31): controllerManager.extraArgs shares the YAML anchor "a"`},
-		{"merged arguments of the control plane", RoleInit, oldCluster + "x: &a\n  cloud-provider: external\napiServer:\n  extraArgs:\n    <<: *a\n", "k.yaml:4: remove apiServer.extraArgs cloud-provider (kube-apiserver 1.33 and newer refuse it): it comes through a YAML merge key"},
+		{"merged arguments of the control plane", RoleInit, oldCluster + "x: &a\n  cloud-provider: external\napiServer:\n  extraArgs:\n    <<: *a\n", "k.yaml:4: remove apiServer.extraArgs cloud-provider (kube-apiserver 1.33 and newer refuse it): it is merged by a YAML merge key"},
 		{"explicit keys", RoleInit, oldHeader + "? nodeRegistration\n: name: a\n", "k.yaml:4: cannot edit YAML that is written this way"},
 		{"a flow value that is not there", RoleInit, oldHeader + "nodeRegistration: {kubeletExtraArgs: }\n", "cannot edit YAML that is written this way"},
 	}

@@ -239,7 +239,7 @@ func (f *File) drop(s staleFlag) error {
 			last = a.index
 		}
 	}
-	err := errors.New("it comes through a YAML merge key: write the arguments out, so that it can be removed")
+	err := errors.New("it is merged by a YAML merge key: write the arguments out, so that it can be removed")
 	if last >= 0 {
 		err = f.document(s.kind).Remove(last, s.component...)
 	}

@@ -242,7 +242,7 @@ func (p part) drop(flag cloudFlag) error {
 		}
 	}
 	if last < 0 {
-		return errors.New("it comes through a YAML merge key: write the arguments out, so that it can be removed")
+		return errors.New("it is merged by a YAML merge key: write the arguments out, so that it can be removed")
 	}
 	return p.doc.Remove(last, p.path(flag.component...)...)
 }

@@ -136,7 +136,7 @@ func TestControlPlaneVIP_Refused(t *testing.T) {
 			config: phasestest.InitConfig + "---\napiVersion: ccmadm.dev/v1alpha1\nkind: CloudConfiguration\n" +
 				"controlPlaneVIP: {bgp: {localASN: 64512, peers: [{address: 192.0.2.1, asn: 64500}]}}\n",
 			options: withVIP("203.0.113.10"),
-			wantErr: "with bgp nobody answers for the address on an interface",
+			wantErr: "with bgp no machine answers for the address on an interface",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -159,8 +159,8 @@ type Container struct {
 	// Command replaces the image's entrypoint. Empty: the entrypoint is used.
 	Command []string `json:"command,omitempty"`
 	// Args are the provider's own arguments, --flag=value, in which ${clusterName}, ${podSubnet} and so on stand for
-	// Values. One whose value is empty is left out. What every cloud-controller-manager needs (kubeconfigs, leader
-	// election, cluster name, routes, cloud config) is added for all providers alike and need not be repeated.
+	// Values. One whose value is empty is left out. Arguments that every cloud-controller-manager needs (kubeconfigs,
+	// leader election, cluster name, routes, cloud config) are added for all providers alike and need not be repeated.
 	Args []string `json:"args,omitempty"`
 	// Env are environment variables.
 	Env []EnvVar `json:"env,omitempty"`
@@ -359,7 +359,7 @@ type MetadataToken struct {
 }
 
 // NodeAgent is the program of this project that runs on each node where it is asked for, and puts into effect what the
-// cloud-controller-manager decides: addresses of load balancers, and routes to pods. What else it needs (the machine's
+// cloud-controller-manager decides: addresses of load balancers, and routes to pods. The rest (the machine's
 // network, NET_ADMIN, NET_RAW) is the same for every provider that has one.
 type NodeAgent struct {
 	// Image is where it comes from.

@@ -1,7 +1,7 @@
 // Package identity is what the cloud-controller-manager of a control plane signs in with: a kubeconfig of its own, with
 // a client certificate of the cluster's CA.
 //
-// Start at [Sign], which makes one, and at [Flaw], which says why one is to be made anew. Reads: the CA's files and the
+// Start at [Sign], which makes one, and at [Flaw], which says why one is to be made again. Reads: the CA's files and the
 // kubeconfig of a machine. Writes nothing: phases writes what is signed here, and has the pod started again with it.
 package identity
 

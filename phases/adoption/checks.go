@@ -38,7 +38,7 @@ func checkAdoptable(ctx context.Context, r *workflow.Run) error {
 	case s.Profile.Node.KubeletProviderID:
 		return finding.Refusedf("provider %s finds a machine only by the kubelet's --provider-id, which no step sets",
 			s.Provider).
-			WithHint("machines that join anew get it")
+			WithHint("machines that join again get it")
 	case s.ControlPlaneVIP.Address != "":
 		return finding.Refusedf("adopt with a control plane's address: a cluster gets it on its first day").
 			WithHint("leave it out")

@@ -94,7 +94,7 @@ func leavePreflight() workflow.Phase {
 	return workflow.Phase{
 		Name:    "preflight",
 		Journal: workflow.JournalNever,
-		Short:   "Show what would go, and what nobody would serve any more, and ask",
+		Short:   "Show what would be removed, and what would no longer be served, and ask",
 		Long:    "Reads the cluster's record, Nodes, Services, kubelets' flags, and what was applied. Writes nothing.",
 		Run: func(ctx context.Context, r *workflow.Run) error {
 			a := adoptionOf(r)
@@ -135,7 +135,7 @@ func leaveNodes() workflow.Phase {
 		Name:    "nodes",
 		Journal: workflow.JournalItself,
 		Short:   "Take one kubelet after the other out of external cloud mode",
-		Long:    `Reads Nodes. On each machine: "ccmadm node plain". It stops at the first node that does not come through.`,
+		Long:    `Reads Nodes. On each machine: "ccmadm node plain". It stops at the first node that fails.`,
 		Plan:    planNodes,
 		Run: func(ctx context.Context, r *workflow.Run) error {
 			a := adoptionOf(r)

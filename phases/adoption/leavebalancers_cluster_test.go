@@ -149,11 +149,11 @@ func TestCluster_Leave_LoadBalancers(t *testing.T) {
 		}
 	})
 	r, _ = adoption(t, m, workflow.Inputs{}, Adoption{Leave: true, Yes: true})
-	phasestest.WantError(t, leavePreflight().Do(t.Context(), r), "nobody would serve or remove any more: Service/default/lb",
+	phasestest.WantError(t, leavePreflight().Do(t.Context(), r), "which would no longer be served or removed: Service/default/lb",
 		finding.ExitRefused)
 	r, out := adoption(t, m, workflow.Inputs{}, Adoption{Leave: true, Yes: true, KeepLoadBalancers: true})
 	if err := leavePreflight().Do(t.Context(), r); err != nil ||
-		!strings.Contains(out.String(), "served by nobody from then on: Service/default/lb;") {
+		!strings.Contains(out.String(), "no longer served: Service/default/lb;") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

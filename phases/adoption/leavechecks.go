@@ -91,11 +91,11 @@ func (a *Adoption) refuseBalancers(ctx context.Context, env *workflow.Env) error
 		return nil
 	}
 	if a.KeepLoadBalancers {
-		env.Sayf("kept with their addresses, and served by nobody from then on: Service/%s; while another provider's "+
+		env.Sayf("kept with their addresses, and no longer served: Service/%s; while another provider's "+
 			"finalizer %s is on one, it cannot be deleted", strings.Join(found, ", Service/"), v1alpha1.LoadBalancerFinalizer)
 		return nil
 	}
-	return finding.Refusedf("leave: these have load balancers, which nobody would serve or remove any more: Service/%s",
+	return finding.Refusedf("leave: these have load balancers, which would no longer be served or removed: Service/%s",
 		strings.Join(found, ", Service/")).
 		WithHint("delete them, or make them of another type, first; --wait-load-balancers waits for it, " +
 			"--keep-load-balancers keeps them and their addresses")
@@ -184,7 +184,7 @@ func (a *Adoption) showWhatGoes(ctx context.Context, r *workflow.Run, plan []*fl
 		}
 		r.Sayf("would remove %s", subject)
 	}
-	r.Sayf("stays: provider IDs, which cannot be changed, so that another provider takes only nodes made anew; "+
+	r.Sayf("stays: provider IDs, which cannot be changed, so that another provider accepts only nodes that are recreated; "+
 		"labels of zone, region and type; what kubeadm's configuration lost%s", stays)
 	return nil
 }

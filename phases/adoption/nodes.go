@@ -33,7 +33,7 @@ func adoptNodes() workflow.Phase {
 		Long: `Reads and writes Nodes. On each machine, workers first and this one last: "ccmadm node external" with the
 address that the Node has; then the taint ` + v1alpha1.UninitializedTaint + `, which makes the
 cloud-controller-manager initialize the Node and keeps no pod from running; then it waits until the Node is
-initialized and Ready, with the addresses that it had. It stops at the first node that does not come through.`,
+initialized and Ready, with the addresses that it had. It stops at the first node that fails.`,
 		Plan: planNodes,
 		Run: func(ctx context.Context, r *workflow.Run) error {
 			return adoptionOf(r).eachNode(ctx, r, (*adopter).adopt)

@@ -67,7 +67,7 @@ func checkVIP(ctx context.Context, r *workflow.Run) error {
 	}
 	if len(found) > 0 {
 		return finding.Usagef("controlPlaneVIP.address %s: %s answers for it on %s", addr, found[0].MAC, name).
-			WithHint("take an address that is nobody's; `ccmadm lb probe %s` shows who has it", addr)
+			WithHint("take a free address; `ccmadm lb probe %s` shows who has it", addr)
 	}
 	return nil
 }
@@ -84,8 +84,8 @@ func checkAnnouncedVIP(ctx context.Context, addr netip.Addr, at string) error {
 		return err
 	}
 	if vipAnswers(ctx, at) {
-		return finding.Usagef("controlPlaneVIP.address %s: somebody answers at %s", addr, at).
-			WithHint("take an address that is nobody's")
+		return finding.Usagef("controlPlaneVIP.address %s: another machine answers at %s", addr, at).
+			WithHint("take a free address")
 	}
 	return nil
 }

@@ -87,6 +87,6 @@ func atWorkError(n *Node, pod *corev1.Pod, why string) *finding.Error {
 
 // leftAtWork is why nobody waits any more for an upgrade that goes on: kubeadm is better not cut short.
 func leftAtWork(n *Node, pod *corev1.Pod, err error) error {
-	left := atWorkError(n, pod, "and nobody waits for it any more")
+	left := atWorkError(n, pod, "and no run waits for it any more")
 	return &finding.Error{Code: finding.ExitError, Err: fmt.Errorf("%w: %w", left.Err, err), Hint: left.Hint}
 }

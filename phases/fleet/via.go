@@ -196,7 +196,7 @@ func ShowEach(
 			return a
 		}
 		if other := n.sharesAddress(plan); via == ViaSSH && other != "" {
-			a.err = finding.Refusedf("its address %s is also that of Node/%s: nobody knows which of them SSH reaches",
+			a.err = finding.Refusedf("its address %s is also that of Node/%s: it is not known which of them SSH reaches",
 				n.IP, other).WithHint("where it is not that of Node/%s: --skip %s", other, other)
 			return a
 		}

@@ -77,7 +77,7 @@ func (l *lease) renew(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("ask for %s: %w", leaseObject, err)
 	case ptr.Deref(found.Spec.HolderIdentity, "") != l.holder:
-		return &lostError{ptr.Deref(found.Spec.HolderIdentity, "nobody") + " holds " + leaseObject}
+		return &lostError{ptr.Deref(found.Spec.HolderIdentity, "no one") + " holds " + leaseObject}
 	}
 	l.note(found)
 	return l.write(ctx, found)

@@ -71,7 +71,7 @@ func refuseOtherFirstHalf(h *workflow.Host) error {
 	}
 	return finding.Refusedf("go on with another configuration than that of the running control plane: %s",
 		strings.Join(differ, "; ")).
-		WithHint("with the former one the same command goes on from here; for another one, `ccmadm reset` and begin anew: " +
+		WithHint("with the former one the same command goes on from here; for another one, `ccmadm reset` and begin again: " +
 			"no machine has joined yet. Nothing was changed")
 }
 

@@ -143,7 +143,7 @@ func checkKubelet(ctx context.Context, m *machine.Machine) error {
 		return err
 	}
 	if running == nil {
-		return finding.Refusedf("change the kubelet's flags: it does not run, and nobody could tell whether it does later").
+		return finding.Refusedf("change the kubelet's flags: it does not run, so a check afterwards could not tell whether the change broke it").
 			WithHint("journalctl -u kubelet; nothing was changed")
 	}
 	uses, err := m.KubeletFlags("cloud-provider", "node-ip")

@@ -58,7 +58,7 @@ func filesInUse(ctx context.Context, env *workflow.Env, s *settings.Settings) (m
 	files, err = readNamed(&rec.Configuration, s.Profile, env.Getenv)
 	if err != nil {
 		return nil, finding.Refusedf("restore Secret/kube-system/%s: %w", v1alpha1.CloudConfigName, err).
-			WithHint("ccmadm apply -f FILE with cloudConfig and credentials makes it anew; nothing was changed")
+			WithHint("ccmadm apply -f FILE with cloudConfig and credentials makes it again; nothing was changed")
 	}
 	return files, nil
 }
@@ -93,5 +93,5 @@ func refuseLostFiles(ctx context.Context, env *workflow.Env) error {
 	}
 	return finding.Refusedf("find the provider's files: Secret/%s/%s is gone, and this machine has no copy",
 		v1alpha1.Namespace, v1alpha1.CloudConfigName).
-		WithHint("ccmadm apply -f FILE with cloudConfig and credentials makes it anew; nothing was changed")
+		WithHint("ccmadm apply -f FILE with cloudConfig and credentials makes it again; nothing was changed")
 }

@@ -32,7 +32,7 @@ func RemoveManagerLease(ctx context.Context, r *workflow.Run) error {
 	subject := "Lease/" + v1alpha1.Namespace + "/" + name
 	lease, held, err := watchLease(ctx, r.Env, client, name)
 	if err != nil {
-		return finding.Errorf("look whether somebody renews %s: %w", subject, err).WithHint("the same command goes on")
+		return finding.Errorf("check whether a cloud-controller-manager renews %s: %w", subject, err).WithHint("the same command goes on")
 	}
 	switch {
 	case lease == nil:
@@ -78,7 +78,7 @@ func RefuseLeader(
 ) (*coordinationv1.Lease, error) {
 	lease, held, err := watchLease(ctx, env, client, name)
 	if err != nil {
-		return nil, finding.Errorf("look whether somebody leads: %w", err).WithHint("the same command goes on")
+		return nil, finding.Errorf("check whether a cloud-controller-manager leads: %w", err).WithHint("the same command goes on")
 	}
 	if held {
 		return nil, managerAtWork(lease).WithHint("%s", hint)

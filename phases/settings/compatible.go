@@ -122,7 +122,7 @@ func VIPWhole(vip config.ControlPlaneVIP) error {
 		return finding.Usagef("controlPlaneVIP.bgp: there is no address to announce").
 			WithHint("controlPlaneVIP.address, or --control-plane-vip, names one")
 	case vip.BGP != nil && vip.Interface != "":
-		return finding.Usagef("controlPlaneVIP.interface %q: with bgp nobody answers for the address on an interface",
+		return finding.Usagef("controlPlaneVIP.interface %q: with bgp no machine answers for the address on an interface",
 			vip.Interface).WithHint("leave --control-plane-vip-interface out")
 	}
 	return nil

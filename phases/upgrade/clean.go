@@ -25,7 +25,7 @@ func cleanConfiguration() workflow.Phase {
 		Shared:  true,
 		Short:   "Take out of kubeadm's live configuration what components of the version refuse",
 		Long: `Reads and writes the ConfigMaps kubeadm-config, kubelet-config and kube-proxy in kube-system: arguments and
-feature gates that the plan names go. What they said before is in the journal.`,
+feature gates that the plan names are removed. The journal keeps their former values.`,
 		Run: func(ctx context.Context, r *workflow.Run) error {
 			for _, c := range []struct {
 				name, key string

@@ -31,7 +31,7 @@ func renewIdentity() workflow.Phase {
 		Name:  "certificate",
 		Short: "Renew the certificate of the cloud-controller-manager, as kubeadm has renewed its own",
 		Long: `Reads the cluster's CA. Writes ` + machine.CCMKubeconfig + ` where it is older than
-` + machine.ControllerManagerConf + `, which kubeadm upgrade writes anew, and ` + machine.CertsTimer + `.`,
+` + machine.ControllerManagerConf + `, which kubeadm upgrade rewrites, and ` + machine.CertsTimer + `.`,
 		Only: []config.Mode{config.ModeStaticPod},
 		Plan: func(context.Context, *workflow.Run) (string, error) {
 			return "would renew " + machine.CCMKubeconfig + ", where kubeadm has renewed its own", nil

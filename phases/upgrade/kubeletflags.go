@@ -19,7 +19,7 @@ func kubeletFlags() workflow.Phase {
 	return workflow.Phase{
 		Name:  "kubelet-flags",
 		Short: "Look whether the kubelet keeps its flags of external cloud mode",
-		Long: `kubeadm writes ` + machine.KubeadmFlags + ` anew where an argument in it is gone, and takes a flag without a
+		Long: `kubeadm rewrites ` + machine.KubeadmFlags + ` where an argument in it is gone, and takes a flag without a
 value for the name of the next. Reads the file as it was before, from ` + machine.StateFile + `; writes it where a
 flag of external mode is lost, and takes --` + podInfraImage + ` away, which ends a kubelet of 1.35 and newer.`,
 		Plan: func(context.Context, *workflow.Run) (string, error) {

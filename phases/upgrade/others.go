@@ -27,7 +27,7 @@ func upgradeOthers() workflow.Phase {
 		Short: "Upgrade the other machines from here, where --via says how",
 		Long: `Runs "ccmadm upgrade node" on each other control plane, one after the other, then on the workers, and
 streams what it says. A control plane has a run of its own in the journal, and this one gives it the Lease; a worker
-is a step of a run of this machine's. It stops at the first machine that does not come through.`,
+is a step of a run of this machine's. It stops at the first machine that fails.`,
 		Plan: func(_ context.Context, r *workflow.Run) (string, error) {
 			u := upgradeOf(r)
 			if u.ByHand() {

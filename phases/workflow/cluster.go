@@ -73,12 +73,12 @@ func unreadable(env *Env, path string, err error) error {
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist):
 		return finding.Errorf("load kubeconfig %s: %w", file, err).WithHint("root can read it, on a control plane")
 	}
-	hint := "a copy of it; or kubeadm reset and ccmadm join, since nothing writes a kubelet's anew"
+	hint := "a copy of it; or kubeadm reset and ccmadm join, since nothing rewrites a kubelet's"
 	switch path {
 	case machine.AdminConf:
-		hint = "move it away; kubeadm init phase kubeconfig admin, with --config as at init, writes it anew"
+		hint = "move it away; kubeadm init phase kubeconfig admin, with --config as at init, writes it again"
 	case machine.SuperAdminConf:
-		hint = "move it away; kubeadm init phase kubeconfig super-admin, with --config as at init, writes it anew"
+		hint = "move it away; kubeadm init phase kubeconfig super-admin, with --config as at init, writes it again"
 	}
 	return finding.Errorf("load kubeconfig %s: %w", file, err).WithHint("%s", hint)
 }

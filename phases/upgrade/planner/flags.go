@@ -63,7 +63,7 @@ func (p *planner) checkUses() {
 		}
 		if u.Rewritten || u.Told && p.cleansGate(u.Name) {
 			f.Severity = finding.SeverityWarning
-			f.Message += "; kubeadm upgrade writes it anew without that, unless its own configuration says so"
+			f.Message += "; kubeadm upgrade rewrites it without that, unless its own configuration says so"
 		}
 		if f.Severity == finding.SeverityError {
 			f.Next = "remove it there, before anything is upgraded"

@@ -79,7 +79,7 @@ func (p *planner) imageThen(now string) (string, error) {
 		return now, nil // it is for the target: so is what the user named for another control plane
 	}
 	if !known {
-		f := finding.OwnImage.New(now, "somebody has chosen this image, and it is kept: whether it is for Kubernetes 1."+
+		f := finding.OwnImage.New(now, "this image was chosen by an administrator, and it is kept: whether it is for Kubernetes 1."+
 			fmt.Sprint(p.target.Minor())+" is not known")
 		f.Next = "ccmadm upgrade plan v" + p.target.String() + " --image IMAGE plans with another"
 		p.add(f)
