@@ -218,6 +218,11 @@ func (d *doctor) cluster(ctx context.Context, s workflow.Streams) (*diagnosis.Sn
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
+	return gather(ctx, client)
+}
+
+// gather is a snapshot with what a command would make of the journal.
+func gather(ctx context.Context, client kubernetes.Interface) (*diagnosis.Snapshot, error) {
 	snapshot, err := diagnosis.Gather(ctx, client)
 	if err != nil {
 		return nil, notSeen(err, hintBlind(err))

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -35,6 +36,9 @@ type observer struct {
 	verbosity int
 	output    output.Format
 }
+
+// statusTimeout bounds one look at a cluster.
+const statusTimeout = 30 * time.Second
 
 func (o *observer) declareKubeconfig(cmd *cobra.Command) {
 	o.flags = genericclioptions.NewConfigFlags(false)
@@ -75,17 +79,25 @@ func (o *observer) client(s workflow.Streams) (kubernetes.Interface, error) {
 	return client, nil
 }
 
-// config is how to reach the cluster.
-func (o *observer) config(s workflow.Streams) (*rest.Config, error) {
+// locate finds the kubeconfig, and turns the log on.
+func (o *observer) locate(s workflow.Streams) error {
 	if err := o.log(s); err != nil {
-		return nil, err
+		return err
 	}
 	if err := o.findKubeconfig(s.Getenv); err != nil {
-		return nil, &finding.Error{
+		return &finding.Error{
 			Code: finding.ExitUsage,
 			Err:  fmt.Errorf("load kubeconfig: %w", err),
 			Hint: "--kubeconfig names one, /etc/kubernetes/admin.conf on a control plane; `ccmadm doctor --host` needs none",
 		}
+	}
+	return nil
+}
+
+// config is how to reach the cluster.
+func (o *observer) config(s workflow.Streams) (*rest.Config, error) {
+	if err := o.locate(s); err != nil {
+		return nil, err
 	}
 	if err := o.namesCluster(s.Getenv); err != nil {
 		return nil, err

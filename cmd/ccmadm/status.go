@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,53 +12,216 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/cmd/ccmadm/completion"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/contexts"
 	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/watch"
+	"github.com/ccmadm/ccmadm/doctor/diagnosis"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/kubeadm/identity"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
+// status is what one cluster, or many, are asked for.
+type status struct {
+	observer
+	contexts []string
+	all      bool
+	// timeout is for each of many clusters, of which atOnce are asked at the same time.
+	timeout  time.Duration
+	atOnce   int
+	findings bool
+	watch    bool
+	interval time.Duration
+}
+
 func newStatus(s workflow.Streams) *cobra.Command {
-	var o observer
+	var st status
 	cmd := &cobra.Command{
 		Use:   "status [NODE...]",
 		Short: "Show the state of every node, and why one is not initialized",
 		Long: `Shows each node's state once: ` + strings.Join(nodes.StateNames(), ", ") + `.
 
 Load balancers, routes and the control plane's own address have one line each, if the cluster has any. They do not change the
-exit status: "ccmadm lb list" and "ccmadm routes check" have one for them.` + exitStatuses(
-			ending{finding.ExitNotInTime, "a Node is below Addressed, a kubelet stopped posting status or runs without\n  --cloud-provider=external, or the cloud-controller-manager has lost its leader"}),
-		Example: "  ccmadm status\n  ccmadm status w1 -o wide",
+exit status: "ccmadm lb list" and "ccmadm routes check" have one for them.
+
+--contexts and --all-contexts show one table for several contexts of the kubeconfig, with a row for each cluster: versions of its
+API servers, ccmadm's record, the leader, Nodes (ready/all), the certificate of the connection that ends first, and errors and
+warnings of the doctor. The clusters are asked side by side, each within --timeout. The row of a cluster that cannot be asked
+says why. "?" marks what could not be read, and "-" or "none" what does not exist. Findings of the doctor do not change the exit
+status.` + exitStatuses(
+			ending{finding.ExitError, "a cluster cannot be asked"},
+			ending{finding.ExitUsage, "the kubeconfig has no context of a given name, or none at all"},
+			ending{finding.ExitNotInTime, "a Node is below Addressed, a kubelet stopped posting status or runs without\n" +
+				"  --cloud-provider=external, or the cloud-controller-manager has lost its leader"}) +
+			"\n\nOf many clusters, 2 is before 1, and 1 before 4. With --watch it is the status of the last look.",
+		Example: `  ccmadm status
+  ccmadm status w1 -o wide
+  ccmadm status --watch
+  ccmadm status --contexts ber1,muc1
+  ccmadm status --all-contexts -o html > clusters.html`,
 		RunE: func(cmd *cobra.Command, names []string) error {
-			if err := o.output.Check(); err != nil {
+			if err := st.check(cmd, names); err != nil {
 				return err
 			}
-			client, err := o.client(s)
-			if err != nil {
-				return err
+			look := func(ctx context.Context, s workflow.Streams) error { return st.one(ctx, s, names) }
+			if st.many() {
+				look = st.each
 			}
-			warnOfIdentity(s.Err)
-			err = asked(showStatus(cmd.Context(), client, names, statusDisplay(o.output.String(), s.Out), s.Err))
-			if known := new(finding.Error); errors.As(err, &known) && known.Code == finding.ExitError {
-				return err // the cluster could not be asked, and so it is with what else there is
+			if !st.watch {
+				return look(cmd.Context(), s)
 			}
-			if o.output.Is(output.Text, output.Wide) {
-				o.showNetwork(cmd.Context(), s)
-				o.showVIP(cmd.Context(), s)
-				showServing(cmd.Context(), client, s)
-				showUnlabelled(cmd.Context(), client, s)
-			}
-			return err
+			return watch.Repeat(cmd.Context(), s.Out, st.interval, func(ctx context.Context, out io.Writer) error {
+				return look(ctx, workflow.Streams{In: s.In, Out: out, Err: out, Getenv: s.Getenv})
+			})
 		},
 	}
-	o.declareFormats(cmd, nodes.Formats()...)
-	cmd.ValidArgsFunction = completion.Nodes(o.connect)
+	st.declare(cmd)
+	cmd.ValidArgsFunction = completion.Nodes(st.connect)
 	return cmd
+}
+
+func (st *status) declare(cmd *cobra.Command) {
+	st.declareFormats(cmd, append(nodes.Formats(), formatHTML)...)
+	flags := cmd.Flags()
+	flags.StringSliceVar(&st.contexts, "contexts", nil, "contexts of the kubeconfig, with commas: a row for each cluster")
+	flags.BoolVar(&st.all, "all-contexts", false, "a row for each context of the kubeconfig")
+	flags.DurationVar(&st.timeout, "timeout", 10*time.Second, "time limit for each cluster of --contexts or --all-contexts")
+	flags.IntVar(&st.atOnce, "at-once", 8, "how many clusters are asked at the same time")
+	flags.BoolVar(&st.findings, "findings", true, "count what the doctor finds in each cluster of --contexts or --all-contexts")
+	flags.BoolVar(&st.watch, "watch", false, "repeat until Ctrl-C: over itself on a terminal, elsewhere in blocks with their time")
+	flags.DurationVar(&st.interval, "interval", 10*time.Second, "interval of --watch")
+	cmd.MarkFlagsMutuallyExclusive("contexts", "all-contexts")
+	for _, one := range []string{
+		"context", "cluster", "user", "server", "token", "client-certificate", "client-key", "certificate-authority", "tls-server-name",
+	} {
+		cmd.MarkFlagsMutuallyExclusive("contexts", one)
+		cmd.MarkFlagsMutuallyExclusive("all-contexts", one)
+	}
+	load := func() (api.Config, error) { return st.flags.ToRawKubeConfigLoader().RawConfig() }
+	_ = cmd.RegisterFlagCompletionFunc("contexts", completion.List(completion.Contexts(load))) // it is declared above
+}
+
+// formatHTML is a page for a browser.
+const formatHTML = "html"
+
+// many tells whether there is a row for each cluster.
+func (st *status) many() bool { return st.all || len(st.contexts) > 0 }
+
+// check refuses flags that have no meaning together.
+func (st *status) check(cmd *cobra.Command, names []string) error {
+	changed := cmd.Flags().Changed
+	switch err := st.output.Check(); {
+	case err != nil:
+		return err
+	case changed("contexts") && len(st.contexts) == 0:
+		return finding.Usagef("read --contexts: it names no context").WithHint("--all-contexts shows all of the kubeconfig")
+	case st.many() && len(names) > 0:
+		return finding.Usagef("status: names of Nodes are for one cluster").WithHint("ccmadm status --context NAME %s", names[0])
+	case !st.many() && (changed("timeout") || changed("at-once") || changed("findings")):
+		return finding.Usagef("status: --timeout, --at-once and --findings are for --contexts and --all-contexts")
+	case st.timeout <= 0:
+		return finding.Usagef("read --timeout: %s is no time to wait", st.timeout)
+	case st.atOnce < 1:
+		return finding.Usagef("read --at-once: %d is less than 1", st.atOnce)
+	case st.watch && !st.output.Is(output.Text, output.Wide):
+		return finding.Usagef("read --output: --watch shows text or wide, not %s", &st.output)
+	case st.interval < time.Second:
+		return finding.Usagef("read --interval: %s is less than a second", st.interval)
+	}
+	return nil
+}
+
+// one shows one cluster.
+func (st *status) one(ctx context.Context, s workflow.Streams, names []string) error {
+	client, err := st.client(s)
+	if err != nil {
+		return err
+	}
+	if st.output.Is(formatHTML) {
+		return st.page(ctx, client, s, names)
+	}
+	warnOfIdentity(s.Err)
+	err = asked(showStatus(ctx, client, names, statusDisplay(st.output.String(), s.Out), s.Err))
+	if known := new(finding.Error); errors.As(err, &known) && known.Code == finding.ExitError {
+		return err // the cluster could not be asked, and so it is with what else there is
+	}
+	if st.output.Is(output.Text, output.Wide) {
+		st.besides(ctx, client, s)
+	}
+	return err
+}
+
+// besides shows what else there is to say of a cluster.
+func (st *status) besides(ctx context.Context, client kubernetes.Interface, s workflow.Streams) {
+	st.showNetwork(ctx, s)
+	st.showVIP(ctx, s)
+	showServing(ctx, client, s)
+	showUnlabelled(ctx, client, s)
+}
+
+// page writes one cluster as HTML.
+func (st *status) page(ctx context.Context, client kubernetes.Interface, s workflow.Streams, names []string) error {
+	report, err := observeStatus(ctx, client, names)
+	if err != nil {
+		return asked(err)
+	}
+	var text bytes.Buffer
+	st.besides(ctx, client, workflow.Streams{In: s.In, Out: &text, Err: &text, Getenv: s.Getenv})
+	lines := strings.FieldsFunc(text.String(), func(r rune) bool { return r == '\n' })
+	if err := contexts.WriteCluster(s.Out, report, lines, time.Now()); err != nil {
+		return err
+	}
+	return verdictOn(report)
+}
+
+// each shows a row for each cluster.
+func (st *status) each(ctx context.Context, s workflow.Streams) error {
+	if err := st.locate(s); err != nil {
+		return err
+	}
+	kubeconfig, err := st.flags.ToRawKubeConfigLoader().RawConfig()
+	if err != nil { // it names the file
+		return finding.Usagef("load kubeconfig: %w", err).WithHint("--kubeconfig names another one")
+	}
+	list, err := contexts.Select(&kubeconfig, st.contexts, st.all, func(name string) (*rest.Config, error) {
+		*st.flags.Context = name
+		defer func() { *st.flags.Context = "" }()
+		return st.config(s)
+	})
+	if err != nil {
+		return err
+	}
+	options := contexts.Options{Timeout: st.timeout, AtOnce: st.atOnce, Explain: asked}
+	if st.findings {
+		options.Diagnose = func(ctx context.Context, client kubernetes.Interface) (*diagnosis.Snapshot, *diagnosis.Diagnosis, error) {
+			snapshot, err := gather(ctx, client)
+			if err != nil {
+				return nil, nil, err
+			}
+			return snapshot, diagnosis.Diagnose(snapshot, lintManagers, lintKubeadm), nil
+		}
+	}
+	rows := options.Ask(ctx, list)
+	if ctx.Err() != nil {
+		return finding.Errorf("status: ask %s: %w", finding.Count(len(list), "cluster"), ctx.Err())
+	}
+	err = st.output.Write(s.Out, output.Lines(rows), func() error {
+		if st.output.Is(formatHTML) {
+			return contexts.WritePage(s.Out, rows, time.Now())
+		}
+		return contexts.WriteTable(s.Out, rows, st.output.Is(output.Wide))
+	})
+	if err != nil {
+		return finding.Errorf("show the clusters: %w", err)
+	}
+	return contexts.Verdict(rows, &kubeconfig)
 }
 
 // statusDisplay knows all rows before it shows the first.
@@ -95,9 +259,6 @@ func showServing(ctx context.Context, client kubernetes.Interface, s workflow.St
 	}
 }
 
-// statusTimeout bounds one look at a cluster.
-const statusTimeout = 30 * time.Second
-
 func showStatus(
 	ctx context.Context,
 	client kubernetes.Interface,
@@ -105,29 +266,41 @@ func showStatus(
 	d nodes.Display,
 	warn io.Writer,
 ) error {
-	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
-	defer cancel()
-	report, err := nodes.Observe(ctx, client, workflow.FindLease(ctx, client), names)
+	report, err := observeStatus(ctx, client, names)
 	if err != nil {
-		return fmt.Errorf("status: %w", err)
+		return err
 	}
 	for _, n := range report.Nodes {
 		d.Show(n)
 	}
-	lines, hints := nodes.Tell(report.Failing(nodes.Addressed))
 	for _, f := range report.Findings {
 		d.Tell(f)
-		if f.Severity == finding.SeverityWarning {
-			fmt.Fprintf(warn, "warning: %s\n", f.Message)
-			continue
-		}
-		lines = append(lines, f.Message)
-		if f.Next != "" {
-			hints = append(hints, f.Next)
-		}
 	}
-	if err := d.Close(); err != nil || len(lines) == 0 {
+	_, _, warnings := report.Verdict()
+	for _, text := range warnings {
+		fmt.Fprintf(warn, "warning: %s\n", text)
+	}
+	if err := d.Close(); err != nil {
 		return err
+	}
+	return verdictOn(report)
+}
+
+func observeStatus(ctx context.Context, client kubernetes.Interface, names []string) (*nodes.Report, error) {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	report, err := nodes.Observe(ctx, client, workflow.FindLease(ctx, client), names)
+	if err != nil {
+		return nil, fmt.Errorf("status: %w", err)
+	}
+	return report, nil
+}
+
+// verdictOn is what keeps a cluster from being well, as exit status; nil where nothing does.
+func verdictOn(report *nodes.Report) error {
+	lines, hints, _ := report.Verdict()
+	if len(lines) == 0 {
+		return nil
 	}
 	return &finding.Error{
 		Code: finding.ExitNotInTime, Err: errors.New("status: " + strings.Join(lines, "\n")), Hint: strings.Join(hints, "\n"),

@@ -1,7 +1,6 @@
 package diagnosis
 
 import (
-	"embed"
 	"fmt"
 	"io"
 	"maps"
@@ -12,89 +11,61 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/doctor/page"
 )
 
-//go:embed page.css
-var pageFile embed.FS
-
 // WriteHTML writes a diagnosis as one page that needs nothing but itself: no script, and nothing from elsewhere.
-//
-// The page is a tree of elements and not a template: with text/template or html/template in the program the linker
-// keeps every exported method of every type, which is 18 MB of ccmadm's 58.
 func (d *Diagnosis) WriteHTML(out io.Writer) error {
-	style, err := pageFile.ReadFile("page.css")
-	if err != nil {
-		return fmt.Errorf("read the page's style: %w", err)
-	}
-	page := &html.Node{Type: html.DocumentNode}
-	page.AppendChild(&html.Node{Type: html.DoctypeNode, Data: "html"})
-	page.AppendChild(set(element("html", "", d.head(string(style)), d.body()), "lang", "en"))
-	if err := html.Render(out, page); err != nil {
-		return fmt.Errorf("write the page: %w", err)
-	}
-	return nil
-}
-
-func (d *Diagnosis) head(style string) *html.Node {
-	return element("head", "",
-		set(element("meta", ""), "charset", "utf-8"),
-		set(set(element("meta", ""), "name", "viewport"), "content", "width=device-width, initial-scale=1"),
-		set(
-			set(element("meta", ""), "http-equiv", "Content-Security-Policy"),
-			"content", "default-src 'none'; style-src 'unsafe-inline'",
-		),
-		element("title", "", text("ccmadm doctor: "+d.Summary)),
-		element("style", "", &html.Node{Type: html.TextNode, Data: style}),
-	)
+	return page.Write(out, "ccmadm doctor: "+d.Summary, d.body())
 }
 
 func (d *Diagnosis) body() *html.Node {
 	groups := d.groups()
-	body := element("body", "",
-		element("header", "", element("h1", "", text("ccmadm doctor")), element("p", "", text(d.Summary)), d.counts()),
-		element("h2", "", text("The cluster")),
-		element("section", "picture",
-			card("Control planes", shownGroups(groups, controlPlane, 0)...),
-			element("div", "arrow", text("→")),
-			card("Cloud-controller-manager", d.shownManagers()...),
-			element("div", "arrow", text("→")),
-			card("Nodes by state", d.shownNodes(groups)...),
+	body := page.Element("body", "",
+		page.Element("header", "", page.Element("h1", "", page.Text("ccmadm doctor")), page.Element("p", "", page.Text(d.Summary)), d.counts()),
+		page.Element("h2", "", page.Text("The cluster")),
+		page.Element("section", "picture",
+			page.Card("Control planes", shownGroups(groups, controlPlane, 0)...),
+			page.Element("div", "arrow", page.Text("→")),
+			page.Card("Cloud-controller-manager", d.shownManagers()...),
+			page.Element("div", "arrow", page.Text("→")),
+			page.Card("Nodes by state", d.shownNodes(groups)...),
 		),
 	)
 	if len(d.Causes) > 0 {
-		body.AppendChild(element("h2", "", text("What blocks what")))
+		body.AppendChild(page.Element("h2", "", page.Text("What blocks what")))
 		for i, c := range d.Causes {
 			body.AppendChild(flow(i, c))
 		}
-		body.AppendChild(element("h2", "", text("Findings")))
+		body.AppendChild(page.Element("h2", "", page.Text("Findings")))
 		for i, c := range d.Causes {
 			body.AppendChild(article(i, c))
 		}
 	}
 	if len(d.NotSeen) > 0 {
-		body.AppendChild(element("h2", "", text("Not seen")))
+		body.AppendChild(page.Element("h2", "", page.Text("Not seen")))
 		body.AppendChild(d.notSeen())
 	}
 	return body
 }
 
 func (d *Diagnosis) counts() *html.Node {
-	counts := element("p", "counts")
+	counts := page.Element("p", "counts")
 	errors, warnings := d.Count()
 	if errors > 0 {
-		counts.AppendChild(element("span", "error", text(finding.Count(errors, "error"))))
+		counts.AppendChild(page.Element("span", "error", page.Text(finding.Count(errors, "error"))))
 	}
 	if warnings > 0 {
-		counts.AppendChild(element("span", "warning", text(finding.Count(warnings, "warning"))))
+		counts.AppendChild(page.Element("span", "warning", page.Text(finding.Count(warnings, "warning"))))
 	}
 	if !d.Wrong() {
 		class := "ok"
 		if len(d.NotSeen) > 0 {
 			class = "waits"
 		}
-		counts.AppendChild(element("span", class, text("nothing is wrong"+d.asFarAsSeen())))
+		counts.AppendChild(page.Element("span", class, page.Text("nothing is wrong"+d.asFarAsSeen())))
 	}
-	counts.AppendChild(element("small", "faint", text("as of "+d.picture.taken.UTC().Format("2006-01-02 15:04:05 UTC"))))
+	counts.AppendChild(page.Element("small", "faint", page.Text("as of "+d.picture.taken.UTC().Format("2006-01-02 15:04:05 UTC"))))
 	return counts
 }
 
@@ -107,7 +78,7 @@ func (d *Diagnosis) shownManagers() []*html.Node {
 		) {
 			none = "The cloud-controller-manager was not seen."
 		}
-		return []*html.Node{element("p", "", element("span", "badge bad", text(none)))}
+		return []*html.Node{page.Element("p", "", page.Element("span", "badge bad", page.Text(none)))}
 	}
 	var list []*html.Node
 	for _, m := range d.picture.managers {
@@ -116,13 +87,13 @@ func (d *Diagnosis) shownManagers() []*html.Node {
 			provider = " (" + m.Provider + ")"
 		}
 		list = append(list,
-			element("p", "", element("b", "", text(m.Object)), text(provider)),
-			element("p", "faint", text(fmt.Sprintf("%d of %d pods run", m.Running, m.Pods))))
+			page.Element("p", "", page.Element("b", "", page.Text(m.Object)), page.Text(provider)),
+			page.Element("p", "faint", page.Text(fmt.Sprintf("%d of %d pods run", m.Running, m.Pods))))
 		switch {
 		case m.Leader != "":
-			list = append(list, element("p", "", element("span", "badge ok", text("led by "+m.Leader))))
+			list = append(list, page.Element("p", "", page.Element("span", "badge ok", page.Text("led by "+m.Leader))))
 		case m.Main:
-			list = append(list, element("p", "", element("span", "badge bad", text("no leader"))))
+			list = append(list, page.Element("p", "", page.Element("span", "badge bad", page.Text("no leader"))))
 		}
 	}
 	return list
@@ -130,12 +101,12 @@ func (d *Diagnosis) shownManagers() []*html.Node {
 
 func (d *Diagnosis) shownNodes(groups []nodeGroup) []*html.Node {
 	if len(d.Nodes) == 0 {
-		return []*html.Node{element("p", "faint", text("No Nodes were seen."))}
+		return []*html.Node{page.Element("p", "faint", page.Text("No Nodes were seen."))}
 	}
-	bar := set(set(element("div", "bar"), "role", "img"), "aria-label", "Nodes by state")
+	bar := page.Set(page.Set(page.Element("div", "bar"), "role", "img"), "aria-label", "Nodes by state")
 	for _, g := range groups {
-		part := set(element("i", g.Class), "style", fmt.Sprintf("flex: %d", g.Count))
-		bar.AppendChild(set(part, "title", fmt.Sprintf("%d %ss %s", g.Count, g.Role, g.State)))
+		part := page.Set(page.Element("i", g.Class), "style", fmt.Sprintf("flex: %d", g.Count))
+		bar.AppendChild(page.Set(part, "title", fmt.Sprintf("%d %ss %s", g.Count, g.Role, g.State)))
 	}
 	return append([]*html.Node{bar}, shownGroups(groups, worker, len(d.Nodes))...)
 }
@@ -151,37 +122,37 @@ func shownGroups(groups []nodeGroup, role string, all int) []*html.Node {
 		if all > 0 {
 			title += fmt.Sprintf(" (%d %%)", max(1, g.Count*100/all))
 		}
-		tiles := element("div", "tiles")
+		tiles := page.Element("div", "tiles")
 		for _, t := range g.Tiles {
-			tile := set(element("span", "tile "+t.Class, element("b", "", text(t.Name))), "title", t.Detail)
+			tile := page.Set(page.Element("span", "tile "+t.Class, page.Element("b", "", page.Text(t.Name))), "title", t.Detail)
 			if t.Cause != "" {
-				tile.AppendChild(text(" " + t.Cause))
+				tile.AppendChild(page.Text(" " + t.Cause))
 			}
 			tiles.AppendChild(tile)
 		}
 		if more := g.Count - len(g.Tiles); more > 0 {
-			tiles.AppendChild(element("span", "tile faint", text(fmt.Sprintf("and %d more", more))))
+			tiles.AppendChild(page.Element("span", "tile faint", page.Text(fmt.Sprintf("and %d more", more))))
 		}
-		list = append(list, element("p", "faint", text(title)), tiles)
+		list = append(list, page.Element("p", "faint", page.Text(title)), tiles)
 	}
 	return list
 }
 
 // flow is a cause and what it blocks, in one line.
 func flow(i int, c Cause) *html.Node {
-	link := element("a", "", element("b", "", text(string(c.ID))), text(" "+c.Title))
-	set(link, "href", fmt.Sprintf("#finding-%d", i+1))
+	link := page.Element("a", "", page.Element("b", "", page.Text(string(c.ID))), page.Text(" "+c.Title))
+	page.Set(link, "href", fmt.Sprintf("#finding-%d", i+1))
 	blocks := "blocks nothing else"
 	if len(c.Consequences) > 0 {
 		blocks = "⇒"
 	}
-	line := element("div", "flow", element("span", "box", link), element("span", "faint", text(blocks)))
+	line := page.Element("div", "flow", page.Element("span", "box", link), page.Element("span", "faint", page.Text(blocks)))
 	for _, f := range c.Consequences {
 		title := " " + f.Title
 		if len(f.Objects) > 1 {
 			title += fmt.Sprintf(" (%d)", len(f.Objects))
 		}
-		line.AppendChild(element("span", "box", element("b", "", text(string(f.ID))), text(title)))
+		line.AppendChild(page.Element("span", "box", page.Element("b", "", page.Text(string(f.ID))), page.Text(title)))
 	}
 	return line
 }
@@ -189,42 +160,42 @@ func flow(i int, c Cause) *html.Node {
 // article is a cause with everything that is known of it, and what to do at its end.
 func article(i int, c Cause) *html.Node {
 	severity := fmt.Sprint(c.Severity)
-	a := set(element("article", "card finding "+severity,
-		element("h3", "", element("span", "badge "+severity, text(severity+" "+string(c.ID))), text(c.Title+": "+about(c))),
-		element("p", "", text(c.Message)),
+	a := page.Set(page.Element("article", "card finding "+severity,
+		page.Element("h3", "", page.Element("span", "badge "+severity, page.Text(severity+" "+string(c.ID))), page.Text(c.Title+": "+about(c))),
+		page.Element("p", "", page.Text(c.Message)),
 	), "id", fmt.Sprintf("finding-%d", i+1))
 	if c.Why != "" {
-		a.AppendChild(element("p", "faint", text(c.Why)))
+		a.AppendChild(page.Element("p", "faint", page.Text(c.Why)))
 	}
 	if len(c.Consequences) > 0 {
-		list := element("ul", "")
+		list := page.Element("ul", "")
 		for _, f := range c.Consequences {
-			list.AppendChild(element("li", "", element("b", "", text(string(f.ID))), text(" "+f.Title+": "+about(f))))
+			list.AppendChild(page.Element("li", "", page.Element("b", "", page.Text(string(f.ID))), page.Text(" "+f.Title+": "+about(f))))
 		}
-		a.AppendChild(element("p", "", text("Consequences, resolved with it:")))
+		a.AppendChild(page.Element("p", "", page.Text("Consequences, resolved with it:")))
 		a.AppendChild(list)
 	}
-	a.AppendChild(element("p", "", element("b", "", text("Do:")), text(" "+c.Do)))
+	a.AppendChild(page.Element("p", "", page.Element("b", "", page.Text("Do:")), page.Text(" "+c.Do)))
 	if c.Next != "" {
-		a.AppendChild(element("pre", "", text(c.Next)))
+		a.AppendChild(page.Element("pre", "", page.Text(c.Next)))
 	}
 	return a
 }
 
 func (d *Diagnosis) notSeen() *html.Node {
-	list := element("ul", "")
+	list := page.Element("ul", "")
 	for _, n := range d.NotSeen {
 		reason := string(n.Reason)
 		if reason == "" {
 			reason = n.Message
 		}
-		list.AppendChild(element("li", "", text(n.What+": "+reason)))
+		list.AppendChild(page.Element("li", "", page.Text(n.What+": "+reason)))
 	}
-	c := element("div", "card",
-		element("p", "faint", text("Objects that could not be read are not treated as missing.")), list)
+	c := page.Element("div", "card",
+		page.Element("p", "faint", page.Text("Objects that could not be read are not treated as missing.")), list)
 	if len(d.NotLooked) > 0 {
 		names := strings.Join(slices.Sorted(maps.Keys(d.NotLooked)), ", ")
-		c.AppendChild(element("p", "faint", text("Checks skipped for that reason: "+names+".")))
+		c.AppendChild(page.Element("p", "faint", page.Text("Checks skipped for that reason: "+names+".")))
 	}
 	return c
 }
@@ -290,29 +261,3 @@ func tileOf(s nodes.Status) tile {
 	}
 	return t
 }
-
-func card(title string, content ...*html.Node) *html.Node {
-	return element("div", "card", append([]*html.Node{element("h3", "", text(title))}, content...)...)
-}
-
-// element is one of a page, with its classes and what is in it.
-func element(tag, class string, content ...*html.Node) *html.Node {
-	e := &html.Node{Type: html.ElementNode, Data: tag}
-	if class != "" {
-		set(e, "class", class)
-	}
-	for _, c := range content {
-		e.AppendChild(c)
-	}
-	return e
-}
-
-// set gives an element an attribute, and returns it.
-func set(e *html.Node, key, value string) *html.Node {
-	e.Attr = append(e.Attr, html.Attribute{Key: key, Val: finding.Clean(value)})
-	return e
-}
-
-// text is whatever a cluster says: without what changes a terminal or a text's direction, and escaped when it is
-// written.
-func text(s string) *html.Node { return &html.Node{Type: html.TextNode, Data: finding.Clean(s)} }

@@ -53,7 +53,7 @@ type Facts struct {
 // Judge says how far nodes have come by these facts, all of them if none are named, and what keeps them. It reads
 // nothing else.
 func Judge(f *Facts, names []string) *Report {
-	r := &Report{Nodes: f.Statuses(names)}
+	r := &Report{Nodes: f.Statuses(names), Leader: f.Leader()}
 	e := f.evidence()
 	explain(e, finder(f.Nodes), r.Nodes)
 	judgeHeartbeats(r.Nodes, f.Heartbeats, f.Now)

@@ -16,6 +16,26 @@ type Report struct {
 	Nodes []Status
 	// Findings are what is wrong whatever the nodes' states are: no leader, no node.
 	Findings []finding.Finding
+	// Leader is the cloud-controller-manager that leads: the Lease's holder, or a ready pod that asks for no Lease. Empty where
+	// there is no leader, and where the Lease could not be read, which Findings then has as [finding.LeaseUnknown].
+	Leader string
+}
+
+// Verdict is what keeps the cluster from being well, each in a line, what to do next for each, and warnings. Without lines every
+// Node is Addressed, its kubelet works, and there is a leader.
+func (r *Report) Verdict() (lines, next, warnings []string) {
+	lines, next = Tell(r.Failing(Addressed))
+	for _, f := range r.Findings {
+		if f.Severity == finding.SeverityWarning {
+			warnings = append(warnings, f.Message)
+			continue
+		}
+		lines = append(lines, f.Message)
+		if f.Next != "" {
+			next = append(next, f.Next)
+		}
+	}
+	return lines, next, warnings
 }
 
 // addLeaderless says that there is no leader, unless that is what a node waits for. A cluster with neither Lease nor pod may

@@ -117,6 +117,8 @@ func commandFences() map[string][]string {
 		"cmd/node-agent/bad.go":                {"text/template", "provider/announce", "provider/announce/l2", "provider/objects", "manifests"},
 		"cmd/ccmadm/completion/good.go":        {"doctor/nodes", "phases/journal", "templates"},
 		"cmd/ccmadm/completion/bad.go":         {"agent", "provider/announce", "k8s.io/kubernetes/a"},
+		"cmd/ccmadm/contexts/good.go":          {"doctor/nodes", "doctor/diagnosis", "doctor/page", "phases/workflow"},
+		"cmd/ccmadm/contexts/bad.go":           {"agent", "provider/announce", "k8s.io/kubernetes/a"},
 		"cmd/ccmadm/explain/good.go":           {"api/finding", "manifests", "cmd/ccmadm/output"},
 		"cmd/ccmadm/explain/bad.go":            {"agent", "provider/announce", "k8s.io/kubernetes/a"},
 		"cmd/ccmadm/output/good.go":            {"api/finding"},

@@ -227,7 +227,12 @@ func one(complete cobra.CompletionFunc) cobra.CompletionFunc {
 func List(complete cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		before := typed[:strings.LastIndex(typed, ",")+1]
-		found, directive := complete(cmd, strings.Split(before, ","), typed[len(before):])
+		given := strings.Split(before, ",")
+		found, directive := complete(cmd, given, typed[len(before):])
+		found = slices.DeleteFunc(found, func(c cobra.Completion) bool {
+			name, _, _ := strings.Cut(c, "\t")
+			return slices.Contains(given, name)
+		})
 		for i := range found {
 			found[i] = before + found[i]
 		}
