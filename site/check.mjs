@@ -5,10 +5,12 @@ import http from 'node:http'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { chromium } from 'playwright-core'
-import { address, groups } from './index.mjs'
+import { address, groups, isOldAddress } from './index.mjs'
 
 const dist = fileURLToPath(new URL('dist/', import.meta.url))
-const types = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml', '.png': 'image/png', '.woff2': 'font/woff2' }
+const types = {
+  '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml', '.png': 'image/png', '.woff2': 'font/woff2',
+}
 // What readers type, and the pages of which one has to be among the first three.
 const symptoms = {
   'super-admin.conf': ['tasks/init-and-join'],
@@ -36,7 +38,9 @@ function serve() {
 function watch(page, origin) {
   page.on('console', (m) => { if (m.type() === 'error') failures.push(`${page.url()}: console: ${m.text()}`) })
   page.on('pageerror', (e) => failures.push(`${page.url()}: ${e.message}`))
-  page.on('request', (r) => { if (!/^(data|blob):/.test(r.url()) && !r.url().startsWith(origin)) failures.push(`${page.url()}: asks another host: ${r.url()}`) })
+  page.on('request', (r) => {
+    if (!/^(data|blob):/.test(r.url()) && !r.url().startsWith(origin)) failures.push(`${page.url()}: request to another host: ${r.url()}`)
+  })
   page.on('response', (r) => { if (r.status() >= 400) failures.push(`${page.url()}: ${r.url()}: status ${r.status()}`) })
 }
 
@@ -55,10 +59,11 @@ async function searches(page, origin) {
   for (const [text, wanted] of Object.entries(symptoms)) {
     const found = await firstPages(page, origin, text)
     const rank = found.findIndex((f) => wanted.includes(f)) + 1
-    console.log(`search ${JSON.stringify(text)}: ${wanted.join(' or ')} is ${rank ? 'page ' + rank : 'not found'}; ${found.slice(0, 3).join(', ')}`)
-    if (!rank || rank > 3) failures.push(`search ${JSON.stringify(text)}: ${wanted.join(' or ')} is not among the first three: add the text to the page`)
-    const old = found.filter((f) => /^guide-/.test(f))
-    if (old.length) failures.push(`search ${JSON.stringify(text)}: old addresses are found: ${old.join(', ')}`)
+    const search = `search ${JSON.stringify(text)}: ${wanted.join(' or ')}`
+    console.log(`${search} is ${rank ? 'page ' + rank : 'not found'}; first: ${found.slice(0, 3).join(', ')}`)
+    if (!rank || rank > 3) failures.push(`${search} is not among the first three: add the text to the page`)
+    const old = found.filter((f) => isOldAddress(f.replace(/^$/, 'README').replace(/index$/, 'README') + '.md'))
+    if (old.length) failures.push(`${search}: old addresses are found: ${old.join(', ')}`)
   }
 }
 
@@ -95,7 +100,9 @@ try {
     if (!fs.existsSync(dist + name.replace(/md$/, 'html'))) failures.push(`${name} was not built`)
   }
   const list = fs.readFileSync(dist + 'llms.txt', 'utf8')
-  for (const [, target] of list.matchAll(/\]\(([^)]+)\)/g)) if (!fs.existsSync(dist + target)) failures.push(`llms.txt: there is no ${target}`)
+  for (const [, target] of list.matchAll(/\]\(([^)]+)\)/g)) {
+    if (!fs.existsSync(dist + target)) failures.push(`llms.txt: there is no ${target}`)
+  }
 } finally {
   await browser.close()
   server.close()

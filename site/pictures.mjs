@@ -22,7 +22,9 @@ function box(x, y, w, h, kind, text, where) {
 function arrow(x1, y1, x2, y2, text) {
   const line = `<path d="M${x1} ${y1} L${x2} ${y2}" stroke="#767d86" stroke-width="2" marker-end="url(#head)"/>`
   if (!text) return line
-  return line + '\n' + (x1 === x2 ? label(x1 + 8, (y1 + y2) / 2 + 4, text, '#767d86', 'start') : label((x1 + x2) / 2, y1 - 8, text, '#767d86', 'middle'))
+  const middle = [(x1 + x2) / 2, (y1 + y2) / 2]
+  const beside = x1 === x2 ? label(x1 + 8, middle[1] + 4, text, '#767d86', 'start') : label(middle[0], y1 - 8, text, '#767d86', 'middle')
+  return `${line}\n${beside}`
 }
 
 function draw(file) {
@@ -36,7 +38,9 @@ function draw(file) {
     const known = { title: 0, desc: 0, size: 2, box: 4, arrow: 4, text: 2 }
     if (!line) continue
     if (known[word] === undefined) throw new Error(`${where}: ${JSON.stringify(word)} is none of ${Object.keys(known).join(', ')}`)
-    if (numbers.slice(0, known[word]).some(Number.isNaN) || rest.length < known[word]) throw new Error(`${where}: ${word} needs ${known[word]} numbers`)
+    if (numbers.slice(0, known[word]).some(Number.isNaN) || rest.length < known[word]) {
+      throw new Error(`${where}: ${word} needs ${known[word]} numbers`)
+    }
     if (word === 'title') title = text(0)
     if (word === 'desc') desc = text(0)
     if (word === 'size') size = numbers
@@ -49,7 +53,8 @@ function draw(file) {
  aria-labelledby="title desc" font-family="system-ui, sans-serif" font-size="14">
 <title id="title">${escape(title)}</title>
 <desc id="desc">${escape(desc)}</desc>
-<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0 L8 4 L0 8 z" fill="#767d86"/></marker></defs>
+<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">
+<path d="M0 0 L8 4 L0 8 z" fill="#767d86"/></marker></defs>
 ${parts.join('\n')}
 </svg>
 `
@@ -59,5 +64,7 @@ for (const file of fs.readdirSync(sources).filter((f) => f.endsWith('.txt'))) {
   const image = path.join(images, file.replace(/\.txt$/, '.svg'))
   const svg = draw(file)
   if (!process.argv.includes('--check')) fs.writeFileSync(image, svg)
-  else if (!fs.existsSync(image) || fs.readFileSync(image, 'utf8') !== svg) throw new Error(`${image} is not what pictures/${file} says: run node site/pictures.mjs`)
+  else if (!fs.existsSync(image) || fs.readFileSync(image, 'utf8') !== svg) {
+    throw new Error(`${image} is not what pictures/${file} says: run node site/pictures.mjs`)
+  }
 }

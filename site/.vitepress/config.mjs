@@ -56,7 +56,7 @@ export default defineConfig({
     },
     build: { chunkSizeWarningLimit: 4096, reportCompressedSize: false },
   },
-  transformPageData: (data) => isOldAddress(data.filePath) ? { frontmatter: { ...data.frontmatter, head: [['meta', { name: 'robots', content: 'noindex' }]] } } : undefined,
+  transformHead: ({ pageData }) => isOldAddress(pageData.filePath) ? [['meta', { name: 'robots', content: 'noindex' }]] : [],
   themeConfig: {
     nav: [
       { text: 'Contents', link: '/' },
