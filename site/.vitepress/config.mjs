@@ -56,7 +56,7 @@ export default defineConfig({
     },
     build: { chunkSizeWarningLimit: 4096, reportCompressedSize: false },
   },
-  transformHead: ({ pageData }) => isOldAddress(pageData.filePath) ? [['meta', { name: 'robots', content: 'noindex' }]] : [],
+  transformHead: ({ pageData: { filePath } }) => filePath && isOldAddress(filePath) ? [['meta', { name: 'robots', content: 'noindex' }]] : [],
   themeConfig: {
     nav: [
       { text: 'Contents', link: '/' },
