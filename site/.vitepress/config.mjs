@@ -56,7 +56,8 @@ export default defineConfig({
     },
     build: { chunkSizeWarningLimit: 4096, reportCompressedSize: false },
   },
-  transformHead: ({ pageData: { filePath } }) => filePath && isOldAddress(filePath) ? [['meta', { name: 'robots', content: 'noindex' }]] : [],
+  transformHead: ({ pageData: { filePath } }) =>
+    filePath && isOldAddress(filePath) ? [['meta', { name: 'robots', content: 'noindex' }]] : [],
   themeConfig: {
     nav: [
       { text: 'Contents', link: '/' },
