@@ -114,6 +114,21 @@ chart-check: bin/lab ## Try the Helm chart: it equals ccmadm render for each pro
 	bin/lab build --programs --kubernetes $(K8S)
 	cd test/helm && go mod tidy -diff && go test -count=1 -timeout 20m .
 
+# VitePress, with the versions of site/package-lock.json; node_modules is made once for each of them.
+.PHONY: docs docs-check
+site/node_modules/.package-lock.json: site/package-lock.json
+	command -v npm >/dev/null || $(ROOT) apt-get install -y --no-install-recommends nodejs npm
+	npm --prefix site ci --ignore-scripts --no-audit --no-fund
+	touch $@
+
+docs: site/node_modules/.package-lock.json ## Build the documentation site from docs/; docs/contributing/site.md
+	node site/pictures.mjs --check
+	npm --prefix site run build
+
+docs-check: docs ## Open the site in headless Chromium: search by symptoms, errors of the console, requests to other hosts
+	command -v chromium >/dev/null || $(ROOT) apt-get install -y --no-install-recommends chromium
+	npm --prefix site run check
+
 demo: lab images ## Boot three machines and turn them into a cluster with ccmadm init and ccmadm join
 	LAB='$(LAB)' test/lab/demo.sh
 
