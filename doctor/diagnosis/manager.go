@@ -80,7 +80,7 @@ func misread(s *Snapshot) []finding.Finding {
 // unfinished finds a command that stopped halfway.
 func unfinished(s *Snapshot) []finding.Finding {
 	u := s.Unfinished
-	if u == nil {
+	if u == nil || u.Command == "leave" && s.Provider == "" && s.RecordMisread == nil { // the record goes last
 		return nil
 	}
 	ended := "was cut short"

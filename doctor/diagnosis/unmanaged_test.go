@@ -48,6 +48,9 @@ func TestDiagnose_Unmanaged(t *testing.T) {
 		{"plain kubeadm", faults{nobody, plainNodes, flags("")}, "W20(1)"},
 		{"plain kubeadm, whose kubelets do not tell", faults{nobody, plainNodes}, "W20(1)"},
 		{"after ccmadm leave, which keeps the Lease", faults{stale, func(s *Snapshot) { s.Deployments, s.Pods = nil, nil }, plainNodes, flags("")}, "W20(1)"},
+		{"leave was killed after its last step", faults{nobody, plainNodes, flags(""), func(s *Snapshot) {
+			s.Unfinished = &Unfinished{Run: 4, Command: "leave", Machine: "cp1", Line: "ccmadm leave", Done: 9}
+		}}, "W20(1)"},
 		{"kube-vip's cloud provider only", faults{nobody, vip, plainNodes, flags("")}, "W20(1)"},
 		{"provider IDs of the kubelets'", faults{nobody, flags("")}, "W20(1)"},
 		{"a kubelet is silent", faults{nobody, plainNodes, flags(""), away(1)}, "W14(1) W20(1)"},

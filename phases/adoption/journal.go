@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"k8s.io/client-go/kubernetes"
+
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/fleet"
 	"github.com/ccmadm/ccmadm/phases/journal"
@@ -30,9 +32,13 @@ func (a *Adoption) openJournal(ctx context.Context, r *workflow.Run, rest []work
 	if err != nil {
 		return err
 	}
+	unfinished, err := a.unfinished(ctx, r, client)
+	if err != nil {
+		return err
+	}
 	cutShort, err := NoteCutShort(ctx, client, plan)
 	if err == nil {
-		err = workflow.Begin(ctx, r, pending || cutShort, journal.Failed)
+		err = workflow.Begin(ctx, r, pending || cutShort || unfinished, journal.Failed)
 	}
 	if err != nil || r.Course.Journal == nil {
 		return err
@@ -41,6 +47,17 @@ func (a *Adoption) openJournal(ctx context.Context, r *workflow.Run, rest []work
 		return err
 	}
 	return a.endRest(ctx, r.Env, client, plan)
+}
+
+// unfinished tells whether the journal has a run like this one that stopped halfway. One that was killed after its last change
+// leaves nothing to do but to write down that it came to its end.
+func (a *Adoption) unfinished(ctx context.Context, r *workflow.Run, client kubernetes.Interface) (bool, error) {
+	runs, err := journal.Read(ctx, client)
+	if err != nil {
+		return false, err
+	}
+	last := journal.Unfinished(runs)
+	return last != nil && last.Command == r.Command, nil
 }
 
 // settled tells whether a node is as the run would have it.
