@@ -77,7 +77,7 @@ func (l *library) follow(t *testing.T, state, command string) {
 	if found == nil || !strings.HasPrefix(found.Next, "on cp1: "+name) {
 		t.Fatalf("%s: the doctor names no command that goes on: %s\n%+v", state, strings.Join(all, "\n"), found)
 	}
-	t.Logf("%s: %s\n  %s\n  beside it: %d", state, found.Message, found.Next, len(all)-1)
+	t.Logf("%s: %s\n  all: %s", state, found.Next, strings.Join(all, "\n  "))
 	l.must(t, "cp1", strings.TrimPrefix(found.Next, "on cp1: "))
 	for _, c := range l.roots(t) {
 		if c.ID == "O3" {
