@@ -72,11 +72,7 @@ func TestClusterDoctor_Unfinished(t *testing.T) {
 	}
 	j := open()
 	check(t, j.Do(ctx, journal.Step{Name: "addon"}, func(context.Context) error { return nil }))
-	var out string
-	check(t, j.Do(ctx, journal.Step{Name: "look"}, func(context.Context) error {
-		out, _ = doctorAsAdmin(t, "")
-		return nil
-	}))
+	out, _ := doctorAsAdmin(t, "") // while the run renews its Lease
 	if strings.Contains(out, " O3 ") {
 		t.Errorf("a run that is under way is told to be unfinished:\n%s", out)
 	}
@@ -87,7 +83,7 @@ func TestClusterDoctor_Unfinished(t *testing.T) {
 	check(t, j.End(ctx, stopped))
 	out, status := doctorAsAdmin(t, "")
 	for _, want := range []string{
-		"warning O3 ", "ccmadm adopt on cp1, run 1 of the journal, failed after 2 steps, at step kubelet of Node/w1: wait for Node/w1",
+		"warning O3 ", "ccmadm adopt on cp1, run 1 of the journal, failed after 1 step, at step kubelet of Node/w1: wait for Node/w1",
 		"on cp1: ccmadm adopt --provider=onprem --via=pods",
 	} {
 		if status != 6 || !strings.Contains(out, want) {

@@ -102,7 +102,7 @@ func unfinished(s *Snapshot) []finding.Finding {
 
 // halfway is what a cluster shows between two modes.
 func halfway() []finding.ID {
-	return []finding.ID{"A1", "A2", finding.NeverTainted, finding.KubeletNotExternal, finding.NotServed}
+	return []finding.ID{"A1", "A2", "B5", finding.NeverTainted, finding.KubeletNotExternal, finding.NotServed}
 }
 
 // permissions finds what the manager may not do before a Node waits for it. What a Node waits for already stands there.

@@ -26,7 +26,7 @@ type evidence struct {
 	unmanaged bool
 	// left says that it is none by what every kubelet tells: a Lease that is there has outlived its manager.
 	left bool
-	now       time.Time
+	now  time.Time
 }
 
 // leads tells whether the pod holds the Lease, or leads without.

@@ -3,6 +3,7 @@ package journal
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,7 +23,7 @@ import (
 // A run that is Begun may be under way: see UnderWay.
 func Unfinished(runs []Run) *Run {
 	settled := map[string]bool{}
-	for i := len(runs) - 1; i >= 0; i-- {
+	for i := range slices.Backward(runs) {
 		r := &runs[i]
 		switch kind := r.kind(); {
 		case r.State == Done:

@@ -193,12 +193,12 @@ func Renewed(client kubernetes.Interface, name string) probe {
 		case err != nil:
 			return err
 		case lease.Spec.RenewTime == nil:
-			return fmt.Errorf("no holder is in Lease/%s/%s", lease.Namespace, name)
+			return fmt.Errorf("there is no holder in Lease/%s/%s", lease.Namespace, name)
 		case first == nil:
 			first = lease.Spec.RenewTime
 			return errors.New("no renewal of its Lease was seen yet")
 		case lease.Spec.RenewTime.Equal(first):
-			return fmt.Errorf("Lease/%s/%s is not renewed", lease.Namespace, name)
+			return fmt.Errorf("the holder of Lease/%s/%s does not renew it", lease.Namespace, name)
 		}
 		return nil
 	}
