@@ -30,6 +30,7 @@ func checks() map[string]string {
 		"bare-metal/inventory.yaml":      "TestBareMetal",
 		"bare-metal/kubeadm.yaml":        "TestBareMetal",
 		"bare-metal/load-balancers.yaml": "TestExamples of package docs",
+		"cluster-api/cluster.yaml":       "TestClusterAPI",
 		"kind/kind.yaml":                 "TestKind",
 		"minikube/start.sh":              "TestMinikube",
 	}
