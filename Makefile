@@ -111,7 +111,8 @@ monitoring-check: ## Try the alerts with Prometheus' rule tests, and parse the q
 .PHONY: examples-check
 examples-check: ## Try the files of examples/ that users copy, by the programs and the types that read them
 	$(CLIBUILD) -o bin/ccmadm ./cmd/ccmadm
-	cd test/examples && go mod tidy -diff && go test -count=1 .
+	command -v python3 >/dev/null || $(ROOT) apt-get install -y --no-install-recommends python3
+	cd test/examples && go mod tidy -diff && tools=$$(./tools.sh) && go test -count=1 . -args -tools $$tools
 
 # A module of its own, with Helm's library. The cluster is the lab's kube-apiserver and etcd.
 .PHONY: chart-check

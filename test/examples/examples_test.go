@@ -19,7 +19,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-var ccmadm = flag.String("ccmadm", "../../bin/ccmadm", "the program that examples call")
+var (
+	ccmadm = flag.String("ccmadm", "../../bin/ccmadm", "the program that examples call")
+	tools  = flag.String("tools", "", "the folder that tools.sh prints, with ansible-core and cloud-init")
+)
 
 // root is the folder of the examples.
 const root = "../../examples"
@@ -30,6 +33,8 @@ func checks() map[string]string {
 		"bare-metal/inventory.yaml":      "TestBareMetal",
 		"bare-metal/kubeadm.yaml":        "TestBareMetal",
 		"bare-metal/load-balancers.yaml": "TestExamples of package docs",
+		"cloud-init/control-plane.yaml":  "TestCloudInit",
+		"cloud-init/worker.yaml":         "TestCloudInit",
 		"cluster-api/cluster.yaml":       "TestClusterAPI",
 		"kind/kind.yaml":                 "TestKind",
 		"minikube/start.sh":              "TestMinikube",
