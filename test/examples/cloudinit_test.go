@@ -56,7 +56,8 @@ func TestCloudInit_Refuses(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := debian(t, "cloud-init", "schema", "--config-file", file).CombinedOutput(); err == nil || !strings.Contains(string(out), "permission") {
+	out, err := debian(t, "cloud-init", "schema", "--config-file", file).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "permission") {
 		t.Errorf("cloud-init schema accepts an unknown field: %v\n%s", err, out)
 	}
 }

@@ -30,14 +30,24 @@ const root = "../../examples"
 // checks names for each file of the examples the test that reads it. A new file needs a line.
 func checks() map[string]string {
 	return map[string]string{
-		"bare-metal/inventory.yaml":      "TestBareMetal",
-		"bare-metal/kubeadm.yaml":        "TestBareMetal",
-		"bare-metal/load-balancers.yaml": "TestExamples of package docs",
-		"cloud-init/control-plane.yaml":  "TestCloudInit",
-		"cloud-init/worker.yaml":         "TestCloudInit",
-		"cluster-api/cluster.yaml":       "TestClusterAPI",
-		"kind/kind.yaml":                 "TestKind",
-		"minikube/start.sh":              "TestMinikube",
+		"ansible/apply.yaml":                      "TestAnsible_Apply",
+		"ansible/inventory.yaml":                  "TestAnsible",
+		"ansible/kubeadm.yaml":                    "TestAnsible_Syntax",
+		"ansible/roles/ccmadm/defaults/main.yaml": "TestAnsible",
+		"ansible/roles/ccmadm/tasks/apply.yaml":   "TestAnsible_Apply",
+		"ansible/roles/ccmadm/tasks/init.yaml":    "TestAnsible",
+		"ansible/roles/ccmadm/tasks/install.yaml": "TestAnsible",
+		"ansible/roles/ccmadm/tasks/join.yaml":    "TestAnsible",
+		"ansible/roles/ccmadm/tasks/main.yaml":    "TestAnsible_Syntax",
+		"ansible/site.yaml":                       "TestAnsible",
+		"bare-metal/inventory.yaml":               "TestBareMetal",
+		"bare-metal/kubeadm.yaml":                 "TestBareMetal",
+		"bare-metal/load-balancers.yaml":          "TestExamples of package docs",
+		"cloud-init/control-plane.yaml":           "TestCloudInit",
+		"cloud-init/worker.yaml":                  "TestCloudInit",
+		"cluster-api/cluster.yaml":                "TestClusterAPI",
+		"kind/kind.yaml":                          "TestKind",
+		"minikube/start.sh":                       "TestMinikube",
 	}
 }
 

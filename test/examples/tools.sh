@@ -6,7 +6,9 @@ dir=${XDG_CACHE_HOME:-$HOME/.cache}/ccmadm-lab/examples-tools
 if [ ! -x "$dir/usr/bin/ansible-playbook" ] || [ ! -x "$dir/usr/bin/cloud-init" ]; then
   rm -rf "$dir.new" && mkdir -p "$dir.new" && cd "$dir.new"
   # --reinstall: also where a package is installed. A new machine has no lists of packages.
-  list() { apt-get install --print-uris -qq --reinstall --no-install-recommends ansible-core cloud-init | awk '{print $2}' | sed 's/_.*//'; }
+  list() {
+    apt-get install --print-uris -qq --reinstall --no-install-recommends ansible-core cloud-init | awk '{print $2}' | sed 's/_.*//'
+  }
   names=$(list)
   if [ -z "$names" ]; then apt-get update -q >&2; names=$(list); fi
   # shellcheck disable=SC2086
