@@ -107,6 +107,13 @@ release-check: ## Lint and test what makes releases; it is a module of its own
 monitoring-check: ## Try the alerts with Prometheus' rule tests, and parse the queries of the dashboards
 	cd test/monitoring && go mod tidy -diff && promtool=$$(./promtool.sh) && go test -count=1 . -args -promtool $$promtool
 
+# A module of its own, with the types of kind and of Cluster API.
+.PHONY: examples-check
+examples-check: ## Try the files of examples/ that users copy, by the programs and the types that read them
+	$(CLIBUILD) -o bin/ccmadm ./cmd/ccmadm
+	command -v python3 >/dev/null || $(ROOT) apt-get install -y --no-install-recommends python3
+	cd test/examples && go mod tidy -diff && tools=$$(./tools.sh) && go test -count=1 . -args -tools $$tools
+
 # A module of its own, with Helm's library. The cluster is the lab's kube-apiserver and etcd.
 .PHONY: chart-check
 chart-check: bin/lab ## Try the Helm chart: it equals ccmadm render for each provider, and is installed, upgraded and removed
@@ -285,7 +292,7 @@ generate: ## Rewrite docs/reference from the commands
 	go generate ./...
 
 # Cheap things first; all that has to be built, in one go, before anything waits for a processor; then the tests.
-verify: tidy committed generated lint release-check monitoring-check bin/lab ## What CI runs
+verify: tidy committed generated lint release-check monitoring-check examples-check bin/lab ## What CI runs
 	$(LAB) build --install --kubernetes $(subst $(space),$(comma),$(MINORS)) --ccm aws,openstack,vsphere,sample
 	$(LAB) upstream $(NEWEST)
 	$(MAKE) chart-check

@@ -11,7 +11,7 @@ import (
 func TestCommands(t *testing.T) {
 	command := regexp.MustCompile("\\bccmadm ([^`\n|;&#>)]*)")
 	flagName := regexp.MustCompile(`(?:^|\s)(--?[a-z][a-z-]*)`)
-	for _, path := range pages(t) {
+	for _, path := range withExamples(t) {
 		if !forUsers(path) {
 			continue
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// TestExamples: documents of ccmadm in the pages for users are read as strictly as those of users.
+// TestExamples: documents of ccmadm in the pages for users, and in examples/, are read as strictly as those of users.
 func TestExamples(t *testing.T) {
 	for _, path := range pages(t) {
 		if !forUsers(path) {
@@ -21,6 +21,13 @@ func TestExamples(t *testing.T) {
 				if err := decode([]byte(document)); err != nil {
 					t.Errorf("%s: %v\n%s", path, err, document)
 				}
+			}
+		}
+	}
+	for _, path := range files(t, "../examples", ".yaml") {
+		for document := range strings.SplitSeq(read(t, path), "\n---\n") {
+			if err := decode([]byte(document)); err != nil {
+				t.Errorf("%s: %v\n%s", path, err, document)
 			}
 		}
 	}

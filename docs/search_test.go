@@ -135,7 +135,7 @@ func TestTaskPages(t *testing.T) {
 // TestLinks: a relative link leads to a file, and its anchor to a heading there.
 func TestLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#\s:]*)(#[^)\s]*)?\)`)
-	for _, path := range pages(t) {
+	for _, path := range withExamples(t) {
 		for _, m := range link.FindAllStringSubmatch(withoutCode(read(t, path)), -1) {
 			target := path
 			if m[1] != "" {
@@ -188,6 +188,12 @@ func withoutCode(text string) string {
 func pages(t *testing.T) []string {
 	t.Helper()
 	return files(t, ".", ".md")
+}
+
+// withExamples are the pages, and those of examples/.
+func withExamples(t *testing.T) []string {
+	t.Helper()
+	return append(pages(t), files(t, "../examples", ".md")...)
 }
 
 func goFiles(t *testing.T, folders ...string) []string {
