@@ -181,7 +181,7 @@ race: bin/lab ## All packages with -race
 	$(ROOT) env CGO_ENABLED=1 CCMADM_TEST=cluster go test -race -skip '$(SWEEPS)' -timeout 30m -parallel 6 $$(go list ./... | grep -v -e /test/e2e -e /conformance)
 
 unit-kit:
-	$(ROOT) env CCMADM_TEST=cluster go test -parallel 6 ./provider/conformance/...
+	$(ROOT) env CCMADM_TEST=cluster go test -timeout 30m -parallel 6 ./provider/conformance/...
 
 # What waits for one thing after the other begins first.
 HALF := ./phases/adoption ./phases/upgrade

@@ -218,8 +218,8 @@ func TestCluster_Thousand(t *testing.T) {
 		if len(owners) == count {
 			break
 		}
-		if time.Since(began) > 5*time.Minute {
-			t.Fatalf("after five minutes, %d of %d Services have an address", len(owners), count)
+		if time.Since(began) > 15*time.Minute { // with -race, and beside other tests
+			t.Fatalf("after a quarter of an hour, %d of %d Services have an address", len(owners), count)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
