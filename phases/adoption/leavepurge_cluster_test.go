@@ -105,7 +105,7 @@ func TestCluster_Leave_WaitsForLoadBalancers(t *testing.T) {
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
 	})
 	r, _ = adoption(t, m, workflow.Inputs{}, Adoption{Leave: true, Yes: true, WaitLoadBalancers: 3 * time.Second})
-	phasestest.WantError(t, leavePreflight().Do(t.Context(), r), "remove any more: Service/default/lb", finding.ExitRefused)
+	phasestest.WantError(t, leavePreflight().Do(t.Context(), r), "served or removed: Service/default/lb", finding.ExitRefused)
 	go func() { // as the manager does, once the Service is deleted
 		time.Sleep(3 * time.Second)
 		patch := []byte(`{"metadata": {"finalizers": null}, "spec": {"type": "ClusterIP"}}`)
