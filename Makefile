@@ -186,7 +186,7 @@ unit-kit:
 # What waits for one thing after the other begins first.
 HALF := ./phases/adoption ./phases/upgrade
 unit-half:
-	$(ROOT) env CCMADM_TEST=cluster go test -skip '$(SWEEPS)' -timeout 30m $(HALF)
+	$(ROOT) env CCMADM_TEST=cluster go test -skip '$(SWEEPS)' -timeout 45m $(HALF)
 unit-rest:
 	$(ROOT) env CCMADM_TEST=cluster go test -skip '$(SWEEPS)' -timeout 30m -parallel 6 ./phases \
 	  $$(go list ./... | grep -vxF -f <(go list $(RACY) $(HALF)) | grep -v /test/e2e)
