@@ -32,13 +32,12 @@ func (a *Adoption) openJournal(ctx context.Context, r *workflow.Run, rest []work
 	if err != nil {
 		return err
 	}
-	unfinished, err := a.unfinished(ctx, r, client)
-	if err != nil {
-		return err
-	}
 	cutShort, err := NoteCutShort(ctx, client, plan)
+	if pending = pending || cutShort; err == nil && !pending {
+		pending, err = unfinished(ctx, client, r.Command)
+	}
 	if err == nil {
-		err = workflow.Begin(ctx, r, pending || cutShort || unfinished, journal.Failed)
+		err = workflow.Begin(ctx, r, pending, journal.Failed)
 	}
 	if err != nil || r.Course.Journal == nil {
 		return err
@@ -49,15 +48,15 @@ func (a *Adoption) openJournal(ctx context.Context, r *workflow.Run, rest []work
 	return a.endRest(ctx, r.Env, client, plan)
 }
 
-// unfinished tells whether the journal has a run like this one that stopped halfway. One that was killed after its last change
-// leaves nothing to do but to write down that it came to its end.
-func (a *Adoption) unfinished(ctx context.Context, r *workflow.Run, client kubernetes.Interface) (bool, error) {
+// unfinished tells whether the newest run of the journal that stopped halfway is of this command. One that was killed after its
+// last change leaves nothing to do but to write down that it came to its end.
+func unfinished(ctx context.Context, client kubernetes.Interface, command string) (bool, error) {
 	runs, err := journal.Read(ctx, client)
 	if err != nil {
 		return false, err
 	}
 	last := journal.Unfinished(runs)
-	return last != nil && last.Command == r.Command, nil
+	return last != nil && last.Command == command, nil
 }
 
 // settled tells whether a node is as the run would have it.
