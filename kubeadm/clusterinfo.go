@@ -29,8 +29,9 @@ import (
 const (
 	// signatureTimeout is how long that may take where the controller manager has signed others.
 	signatureTimeout = 15 * time.Second
-	// signerTimeout is how long it may take where it has signed none, as one that has not started yet.
-	signerTimeout = time.Minute
+	// signerTimeout is how long it may take where it has signed none, as one that has not started yet. On two busy processors that took over a
+	// minute. All tokens may also have expired, so that it is less than kubeadm's five minutes.
+	signerTimeout = 3 * time.Minute
 )
 
 // clusterInfo fetches the cluster's CA and endpoint as `kubeadm join` does: without trust, then checked against the
@@ -47,7 +48,7 @@ func clusterInfo(ctx context.Context, boot BootstrapDiscovery) (ca []byte, serve
 	text := info.Data[bootstrapapi.KubeConfigKey]
 	signature, signed := info.Data[bootstrapapi.JWSSignatureKeyPrefix+id]
 	if !signed || !jws.DetachedTokenIsValid(signature, text, id, secret) {
-		return nil, "", tokenError(boot.Endpoint, id, signed)
+		return nil, "", tokenError(boot.Endpoint, id, info.Data)
 	}
 	config, err := clientcmd.Load([]byte(text))
 	if err != nil {
@@ -105,24 +106,32 @@ func waitedEnough(info *corev1.ConfigMap, tokenID string, waited time.Duration) 
 	if info == nil {
 		return waited > signatureTimeout
 	}
-	others := false
-	for key := range info.Data {
-		id, signature := strings.CutPrefix(key, bootstrapapi.JWSSignatureKeyPrefix)
-		if signature && id == tokenID {
-			return true
-		}
-		others = others || signature
+	if _, own := info.Data[bootstrapapi.JWSSignatureKeyPrefix+tokenID]; own {
+		return true
 	}
-	return waited > signerTimeout || others && waited > signatureTimeout
+	return waited > signerTimeout || anySigned(info.Data) && waited > signatureTimeout
 }
 
-func tokenError(endpoint, id string, signed bool) error {
-	cause := "the cluster has no such token: it expired, was deleted or is mistyped"
-	if signed {
-		cause = "its second half is wrong"
+func anySigned(info map[string]string) bool {
+	for key := range info {
+		if strings.HasPrefix(key, bootstrapapi.JWSSignatureKeyPrefix) {
+			return true
+		}
 	}
-	return finding.Preflightf("use bootstrap token %s at %s: %s", id, endpoint, cause).
-		WithHint("on a control plane: kubeadm token create, then ccmadm init phase show-join-command. Nothing was changed")
+	return false
+}
+
+func tokenError(endpoint, id string, info map[string]string) error {
+	cause := "the cluster has no such token: it expired, was deleted or is mistyped"
+	hint := "on a control plane: kubeadm token create, then ccmadm init phase show-join-command. Nothing was changed"
+	switch _, signed := info[bootstrapapi.JWSSignatureKeyPrefix+id]; {
+	case signed:
+		cause = "its second half is wrong"
+	case !anySigned(info):
+		cause = "no token of the cluster is signed: all have expired, or the kube-controller-manager, which signs them, does not run"
+		hint = "on a control plane: kubectl -n kube-system get pods -l component=kube-controller-manager, and kubeadm token list. Nothing was changed"
+	}
+	return finding.Preflightf("use bootstrap token %s at %s: %s", id, endpoint, cause).WithHint("%s", hint)
 }
 
 // checkPins compares the CA with the --discovery-token-ca-cert-hash values, which are of the form sha256:HEX over the

@@ -1,6 +1,7 @@
 package kubeadm
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -24,8 +25,8 @@ func TestWaitedEnough(t *testing.T) {
 		{"signed", own, 0, true},
 		{"another one is, for a moment", other, 10 * time.Second, false},
 		{"another one is, for long", other, 16 * time.Second, true},
-		{"none is, as the signer has not started", none, 50 * time.Second, false},
-		{"none is, and nobody signs", none, 61 * time.Second, true},
+		{"none is, as the signer has not started", none, 170 * time.Second, false},
+		{"none is, and there is no signer", none, 181 * time.Second, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -37,5 +38,17 @@ func TestWaitedEnough(t *testing.T) {
 				t.Errorf("waitedEnough() = %v, want %v", got, tt.want)
 			}
 		})
+	}
+}
+
+func TestTokenError(t *testing.T) {
+	for want, info := range map[string]map[string]string{
+		"its second half is wrong":           {"jws-kubeconfig-abcdef": "x"},
+		"the cluster has no such token":      {"jws-kubeconfig-other1": "x"},
+		"no token of the cluster is signed:": {"kubeconfig": ""},
+	} {
+		if err := tokenError("10.0.0.1:6443", "abcdef", info); !strings.Contains(err.Error(), want) {
+			t.Errorf("tokenError(%v) = %v, want %q", info, err, want)
+		}
 	}
 }
