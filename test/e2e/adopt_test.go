@@ -121,8 +121,9 @@ func (l *lab) plainCluster(t *testing.T) []string {
 // connectPods brings the pods' network, once each node has its range of it, and waits for the nodes.
 func (l *lab) connectPods(t *testing.T, nodes ...string) {
 	t.Helper()
-	eventually(t, time.Minute, "each node has its range of pods", func() bool {
-		ranges := l.kubectl(t, "get node "+strings.Join(nodes, " ")+" -o jsonpath='{.items[*].spec.podCIDR}'")
+	eventually(t, 2*time.Minute, "each node has its range of pods", func() bool {
+		// kubeadm join may end before the kubelet has registered its Node.
+		ranges := l.kubectl(t, "get node "+strings.Join(nodes, " ")+" --ignore-not-found -o jsonpath='{.items[*].spec.podCIDR}'")
 		return len(strings.Fields(ranges)) == len(nodes)
 	})
 	l.run(t, "network", "--name", l.name)
