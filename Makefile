@@ -213,7 +213,7 @@ e2e: lab images ## Tests on real machines: make e2e K8S=1.35 RUN=StaticPod
 long: ## What `make e2e` leaves out for its length: every profile's pod, vendors' managers, upgraded by hand, killed at random
 	$(MAKE) e2e RUN='$(LONG)' SKIP='^TestMeasure|$(VENDORS_TESTS)' ARGS='$(ARGS)'
 	$(MAKE) e2e RUN='$(VENDORS_TESTS)' SKIP=^TestMeasure K8S=$(VENDORS) ARGS='$(ARGS)'
-	set -e; for minor in $(filter-out $(VENDORS),$(MINORS)); do $(MAKE) e2e RUN=^TestConfigurer K8S=$$minor; done
+	set -e; for minor in $(OLDER); do $(MAKE) e2e RUN=^TestConfigurer K8S=$$minor; done
 	$(ROOT) env CCMADM_TEST=cluster go test -timeout 20m -run '$(SWEEPS)' ./phases/...
 	$(ROOT) go test -count=1 -p 1 ./provider/announce/...
 
