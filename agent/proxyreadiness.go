@@ -56,7 +56,7 @@ func (p *proxyReadiness) mark(ctx context.Context, v *announce.View, services ca
 		if !claim.Level.Elected() || !moves {
 			continue
 		}
-		for _, url := range healthURLs(v.Addresses[v.Node], claim.Services, services) {
+		for _, url := range healthURLs(v.Addresses[v.Node], claim.Deciding(), services) {
 			wanted[url] = true
 			if p.asked[url] == nil {
 				asking, end := context.WithCancel(ctx)

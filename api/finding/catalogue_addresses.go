@@ -32,7 +32,8 @@ func pending() []Kind {
 		{
 			ID: AddressInUse, Reason: "AddressInUse", Title: "Requested address is in use by another Service", Severity: SeverityError,
 			Why: "An address has one owner, or several that share it under one key.",
-			Do:  "request another address, or give both Services of one namespace the same ccmadm.dev/share-key",
+			Do: "request another address, or give both Services the same ccmadm.dev/share-key; in two namespaces each also lists the " +
+				"other's namespace in ccmadm.dev/share-namespaces",
 		},
 		{
 			ID: AddressOutsidePools, Reason: "AddressOutsidePools", Severity: SeverityError,
@@ -47,8 +48,8 @@ func pending() []Kind {
 		},
 		{
 			ID: SharingConflict, Reason: "SharingConflict", Title: "Services cannot share the address", Severity: SeverityError,
-			Why: "Services that share an address need one namespace, one key and different ports, and with externalTrafficPolicy " +
-				"Local also the same pods.",
+			Why: "Services that share an address need one key and different ports, and with externalTrafficPolicy Local also the " +
+				"same pods. In two namespaces each lists the other's namespace in ccmadm.dev/share-namespaces.",
 			Do: "correct the difference that the message names, or give one Service an address of its own",
 		},
 		{

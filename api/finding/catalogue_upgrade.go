@@ -105,7 +105,7 @@ func upgradesAhead() []Kind {
 			ID: ExternalIPs, Reason: "ExternalIPs", Title: "Services have externalIPs", Severity: SeverityWarning, Since: externalIPs,
 			Why: "The field is deprecated since 1.36, and kube-proxy ignores it from " + externalIPs + " on. Users who can write it can take " +
 				"the traffic of others (CVE-2020-8554).",
-			Do:    "use a Service of type LoadBalancer with an AddressPool",
+			Do:    "use a Service of type LoadBalancer with an AddressPool; `ccmadm lb external-ips` prints the commands",
 			Links: []string{"https://kep.k8s.io/5707"},
 		},
 		{

@@ -140,8 +140,12 @@ const (
 	PoolAnnotation = "ccmadm.dev/address-pool"
 	// AddressesAnnotation on a Service lists the addresses it wants.
 	AddressesAnnotation = "ccmadm.dev/addresses"
-	// ShareKeyAnnotation on Services of one namespace lets those with the same value share an address.
+	// ShareKeyAnnotation on Services lets those with the same value share an address: those of one namespace, and those of
+	// namespaces that ShareNamespacesAnnotation names on both sides.
 	ShareKeyAnnotation = "ccmadm.dev/share-key"
+	// ShareNamespacesAnnotation on a Service lists the other namespaces, with commas, whose Services may have its address, if
+	// their key is the same and they list its namespace as well. See [ParseShareNamespaces].
+	ShareNamespacesAnnotation = "ccmadm.dev/share-namespaces"
 	// LevelAnnotation on a Service is NodeIP, where pools would serve it.
 	LevelAnnotation = "ccmadm.dev/level"
 	// ReassignAnnotation on a Service, true, gives it another address once: a pool's edit never does. It is removed then,

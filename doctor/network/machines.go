@@ -24,11 +24,11 @@ type Machines struct {
 // ReadMachines reads NodeAgents and control planes. A cluster without agents is no error.
 func ReadMachines(ctx context.Context, c client.Reader) (*Machines, error) {
 	var agents v1alpha1.NodeAgentList
-	if err := list(ctx, c, "NodeAgents", &agents); err != nil && !errors.Is(err, errUndefined) {
+	if err := List(ctx, c, "NodeAgents", &agents); err != nil && !errors.Is(err, ErrUndefined) {
 		return nil, err
 	}
 	var nodes corev1.NodeList
-	if err := list(ctx, c, "Nodes", &nodes, client.HasLabels{v1alpha1.ControlPlaneLabel}); err != nil {
+	if err := List(ctx, c, "Nodes", &nodes, client.HasLabels{v1alpha1.ControlPlaneLabel}); err != nil {
 		return nil, err
 	}
 	return newMachines(agents.Items, nodes.Items), nil

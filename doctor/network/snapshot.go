@@ -74,10 +74,10 @@ func Read(ctx context.Context, c client.Reader) (*Snapshot, error) {
 	var slices discoveryv1.EndpointSliceList
 	ours := client.MatchingLabels{networkingv1.LabelManagedBy: v1alpha1.ClaimManager}
 	err := errors.Join(
-		list(ctx, c, "Services", &services),
-		list(ctx, c, "IPAddresses", &claims, ours),
-		list(ctx, c, "Nodes", &nodes),
-		list(ctx, c, "EndpointSlices", &slices),
+		List(ctx, c, "Services", &services),
+		List(ctx, c, "IPAddresses", &claims, ours),
+		List(ctx, c, "Nodes", &nodes),
+		List(ctx, c, "EndpointSlices", &slices),
 	)
 	if err != nil {
 		return nil, err
@@ -97,13 +97,13 @@ func (s *Snapshot) readDefined(ctx context.Context, c client.Reader) error {
 	var peers v1alpha1.BGPPeerList
 	var agents v1alpha1.NodeAgentList
 	err := errors.Join(
-		list(ctx, c, "AddressPools", &pools), list(ctx, c, "BGPPeers", &peers), list(ctx, c, "NodeAgents", &agents),
+		List(ctx, c, "AddressPools", &pools), List(ctx, c, "BGPPeers", &peers), List(ctx, c, "NodeAgents", &agents),
 	)
-	if meta.IsNoMatchError(err) || errors.Is(err, errUndefined) {
+	if meta.IsNoMatchError(err) || errors.Is(err, ErrUndefined) {
 		return nil
 	}
 	var routes v1alpha1.NodeRoutesList
-	if undefined := list(ctx, c, "NodeRoutes", &routes); !errors.Is(undefined, errUndefined) {
+	if undefined := List(ctx, c, "NodeRoutes", &routes); !errors.Is(undefined, ErrUndefined) {
 		err = errors.Join(err, undefined) // else the agents are those of a release before
 	}
 	s.Reported = routes.Items
@@ -111,13 +111,15 @@ func (s *Snapshot) readDefined(ctx context.Context, c client.Reader) error {
 	return err
 }
 
-// errUndefined says that the API server knows the kind not.
-var errUndefined = errors.New("the kind is not defined in this cluster")
+// ErrUndefined says that the API server does not know the kind.
+var ErrUndefined = errors.New("the kind is not defined in this cluster")
 
-func list(ctx context.Context, c client.Reader, what string, into client.ObjectList, opts ...client.ListOption) error {
+// List reads all objects of a kind, what is its name in messages, into a list. The error is [ErrUndefined] where the cluster has no
+// such kind; each other one says that it could not be asked.
+func List(ctx context.Context, c client.Reader, what string, into client.ObjectList, opts ...client.ListOption) error {
 	err := c.List(ctx, into, opts...)
 	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) { // a list is never not found but by its kind
-		return fmt.Errorf("list %s: %w", what, errUndefined)
+		return fmt.Errorf("list %s: %w", what, ErrUndefined)
 	}
 	if err != nil {
 		return fmt.Errorf("list %s: %w", what, err)

@@ -50,11 +50,11 @@ func ReadVIP(ctx context.Context, c client.Reader) (*VIP, error) {
 	var nodes corev1.NodeList
 	var agents v1alpha1.NodeAgentList
 	err := errors.Join(
-		list(ctx, c, "Pods", &pods, client.InNamespace(v1alpha1.Namespace),
+		List(ctx, c, "Pods", &pods, client.InNamespace(v1alpha1.Namespace),
 			client.MatchingLabels{v1alpha1.ComponentLabel: v1alpha1.VIPName}),
-		list(ctx, c, "Nodes", &nodes, client.HasLabels{v1alpha1.ControlPlaneLabel}),
+		List(ctx, c, "Nodes", &nodes, client.HasLabels{v1alpha1.ControlPlaneLabel}),
 	)
-	if undefined := list(ctx, c, "NodeAgents", &agents); !errors.Is(undefined, errUndefined) {
+	if undefined := List(ctx, c, "NodeAgents", &agents); !errors.Is(undefined, ErrUndefined) {
 		err = errors.Join(err, undefined)
 	}
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -90,6 +91,26 @@ func externalIPs(s *Set) []problem {
 			continue
 		}
 		problems = append(problems, problem{object: o, at: o.at("spec", "externalIPs"), message: "spec.externalIPs is set", minor: s.Minor})
+	}
+	return problems
+}
+
+// shareNamespaces finds Services whose list of namespaces with which they share an address gives no consent: it cannot be read.
+func shareNamespaces(s *Set) []problem {
+	var problems []problem
+	for _, o := range s.objects {
+		if o.kind != "Service" || o.apiVersion != "v1" {
+			continue
+		}
+		metadata, _ := o.content["metadata"].(map[string]any)
+		annotations, _ := metadata["annotations"].(map[string]any)
+		list, _ := annotations[v1alpha1.ShareNamespacesAnnotation].(string)
+		if _, err := v1alpha1.ParseShareNamespaces(list); err != nil {
+			problems = append(problems, problem{
+				object: o, at: o.at("metadata", "annotations", v1alpha1.ShareNamespacesAnnotation),
+				message: "annotation " + v1alpha1.ShareNamespacesAnnotation + ": " + err.Error(),
+			})
+		}
 	}
 	return problems
 }

@@ -50,6 +50,7 @@ func detectors() []detector {
 		{id: "D14", set: everything},
 		{id: "D15", set: unbound},
 		{id: finding.ExternalIPs, set: externalIPs},
+		{id: finding.SharingConflict, set: shareNamespaces},
 	}
 }
 

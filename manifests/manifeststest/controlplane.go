@@ -92,6 +92,16 @@ func (c *ControlPlane) User(name string, groups ...string) (*rest.Config, error)
 	return user.Config(), nil
 }
 
+// Kubectl is the path of the lab's kubectl of the newest minor.
+func Kubectl() (string, error) {
+	apiServer, _ := binaries("")
+	path := filepath.Join(filepath.Dir(apiServer), "kubectl")
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("find kubectl (`go run ./test/lab build` makes it): %w", err)
+	}
+	return path, nil
+}
+
 // Kubeconfig returns the same as a file's content.
 func (c *ControlPlane) Kubeconfig(name string, groups ...string) ([]byte, error) {
 	user, err := c.env.AddUser(envtest.User{Name: name, Groups: groups}, nil)

@@ -145,7 +145,7 @@ type localEndpoints map[types.NamespacedName]map[string]endpointState
 func (e Endpoints) localNodes(claims []Claim) localEndpoints {
 	local := localEndpoints{}
 	for _, c := range claims {
-		for _, name := range c.Services {
+		for _, name := range c.Deciding() {
 			s := e.Services[name.String()]
 			if s != nil && s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
 				local[name] = map[string]endpointState{}
@@ -186,7 +186,7 @@ func stateOf(c discoveryv1.EndpointConditions) endpointState {
 // at is the worst state on the Node of the claim's Services, of those that want an endpoint there.
 func (l localEndpoints) at(c Claim, node string) endpointState {
 	worst := endpointReady
-	for _, service := range c.Services {
+	for _, service := range c.Deciding() {
 		if nodes, wants := l[service]; wants {
 			worst = min(worst, nodes[node])
 		}

@@ -174,6 +174,14 @@ func TestView_SetCandidates(t *testing.T) {
 			s.Spec.ExternalTrafficPolicy = local
 			e.Slices = []*discoveryv1.EndpointSlice{slice("w1", false), slice("w2", true)}
 		}, []string{"w2"}},
+		{"a sharer of another namespace becomes Local", func(v *View, _ *corev1.Service, e *Endpoints) {
+			v.Claims[0].Services = append(v.Claims[0].Services, types.NamespacedName{Namespace: "other", Name: "web"})
+			e.Services["other/web"], v.Claims[0].Probed = localService(), true
+		}, []string{"w1", "w2"}},
+		{"a sharer of its namespace becomes Local", func(v *View, _ *corev1.Service, e *Endpoints) {
+			v.Claims[0].Services = append(v.Claims[0].Services, types.NamespacedName{Namespace: "shop", Name: "api"})
+			e.Services["shop/api"], v.Claims[0].Probed = localService(), true
+		}, nil},
 		{"an interface that no Node has", func(v *View, _ *corev1.Service, _ *Endpoints) {
 			v.Pools["lan"].Spec.Interfaces = []string{"eth7"}
 		}, nil},

@@ -66,6 +66,19 @@ type Claim struct {
 // Here reports whether the Node may announce the address.
 func (c Claim) Here(node string) bool { return slices.Contains(c.Candidates, node) }
 
+// Deciding are the Services whose externalTrafficPolicy counts: the first one, and those of its namespace. A Service of another
+// namespace shares the address only as long as its policy is Cluster. When it turns to Local, the cloud-controller-manager takes
+// it out of the claim; until then it must not stop the announcement of the others.
+func (c Claim) Deciding() []types.NamespacedName {
+	var list []types.NamespacedName
+	for _, service := range c.Services {
+		if service.Namespace == c.Services[0].Namespace {
+			list = append(list, service)
+		}
+	}
+	return list
+}
+
 // ParseClaim reads a claim, without candidates. False: it is none of ours, cannot be read, or its address is only kept
 // for the Service that had it.
 func ParseClaim(object *networkingv1.IPAddress) (Claim, bool) {

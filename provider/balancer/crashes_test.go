@@ -76,15 +76,17 @@ func keptAll(was, now string) bool {
 func (w *world) stir(random *rand.Rand) map[types.NamespacedName]bool {
 	moved := map[types.NamespacedName]bool{}
 	w.now = w.now.Add(time.Duration(random.IntN(40)) * time.Second)
-	name := types.NamespacedName{Namespace: "default", Name: fmt.Sprint("s", random.IntN(12))}
+	which := random.IntN(12)
+	name := types.NamespacedName{Namespace: []string{"default", "other"}[which%2], Name: fmt.Sprint("s", which)}
 	s := w.services[name]
 	address := fmt.Sprintf("192.0.2.%d", random.IntN(17))
 	switch n := random.IntN(10); {
 	case s == nil:
-		w.add(name.Name)
+		w.add(name.Name, func(s *corev1.Service) { s.Namespace = name.Namespace })
 		s = w.services[name]
 		if n < 4 {
 			annotated(v1alpha1.ShareKeyAnnotation, "k")(s)
+			annotated(v1alpha1.ShareNamespacesAnnotation, []string{"default,other", "default", "other", "*"}[random.IntN(4)])(s)
 			onPort(int32(random.IntN(4)))(s)
 		}
 		if n == 5 {

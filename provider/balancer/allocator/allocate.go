@@ -41,6 +41,7 @@ func Allocate(s *Snapshot) *Plan {
 	for _, as := range a.order {
 		as.NodeIP = as.NodeIP || len(a.Pools) == 0 && len(as.By) == 0 && len(as.Request.addresses) == 0 && as.Request.Pool == "" &&
 			as.Problem == nil
+		as.checkSharing()
 	}
 	a.each(a.restoreReserved, a.adoptAnnotation, a.adoptStatus)
 	for _, as := range a.order {
@@ -151,7 +152,7 @@ func (a *allocation) keeps(as *Assignment, c *Claim) bool {
 			return true
 		}
 		if peer := a.Services[other]; peer != nil {
-			if err := MayShare(as.Service, peer.Service); err != nil {
+			if err := as.mayShare(peer); err != nil {
 				as.fail(finding.SharingConflict.Errorf("share %s: %w", c.Address, err))
 				return false
 			}

@@ -54,6 +54,8 @@ type Assignment struct {
 	Moot bool
 	// Problem is what it does not get. It may have addresses all the same.
 	Problem *finding.Finding
+	// unshared is why it may not have an address any more that it has had with others.
+	unshared *finding.Finding
 }
 
 // Addresses are in the order of the Service's families; none, where it wants all or none.

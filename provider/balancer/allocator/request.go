@@ -1,7 +1,6 @@
 package allocator
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -19,9 +18,9 @@ import (
 type Request struct {
 	addresses []netip.Addr
 	Pool      string
-	shareKey  string
-	reassign  bool
-	NodeIP    bool // LevelAnnotation
+	sharing
+	reassign bool
+	NodeIP   bool // LevelAnnotation
 }
 
 // AddressAnnotations are those that ask for addresses. Ours come first, then those of MetalLB, kube-vip and Cilium, so that
@@ -37,30 +36,16 @@ func poolAnnotations() []string {
 	return []string{v1alpha1.PoolAnnotation, "metallb.io/address-pool", "metallb.universe.tf/address-pool"}
 }
 
-func shareAnnotations() []string {
-	return []string{
-		v1alpha1.ShareKeyAnnotation, "metallb.io/allow-shared-ip", "metallb.universe.tf/allow-shared-ip",
-		"lbipam.cilium.io/sharing-key",
-	}
-}
-
 // requestOf reads what the Service asks for. An address that cannot be read, or of a family that the Service does not
 // have, is a finding.
 func requestOf(service *corev1.Service) (Request, *finding.Finding) {
-	first := func(keys []string) (string, string) {
-		for _, key := range keys {
-			if value := service.Annotations[key]; value != "" {
-				return key, value
-			}
-		}
-		return "", ""
-	}
+	first := func(keys []string) (string, string) { return firstOf(service, keys) }
 	r := Request{
+		sharing:  sharingOf(service),
 		reassign: service.Annotations[v1alpha1.ReassignAnnotation] == "true",
 		NodeIP:   service.Annotations[v1alpha1.LevelAnnotation] == string(v1alpha1.LevelNodeIP),
 	}
 	_, r.Pool = first(poolAnnotations())
-	_, r.shareKey = first(shareAnnotations())
 	from, text := first(AddressAnnotations())
 	if text == "" {
 		from, text = "spec.loadBalancerIP", service.Spec.LoadBalancerIP
@@ -83,6 +68,16 @@ func requestOf(service *corev1.Service) (Request, *finding.Finding) {
 		r.addresses = append(r.addresses, address)
 	}
 	return r, nil
+}
+
+// firstOf is the first of the annotations that the Service has, and its value.
+func firstOf(service *corev1.Service, keys []string) (string, string) {
+	for _, key := range keys {
+		if value := service.Annotations[key]; value != "" {
+			return key, value
+		}
+	}
+	return "", ""
 }
 
 // of returns the address of the family that is asked for.
@@ -149,42 +144,6 @@ func Earlier(service *corev1.Service, fromStatus bool) []netip.Addr {
 		}
 	}
 	return list
-}
-
-// MayShare says why two Services cannot have one address.
-func MayShare(a, b *corev1.Service) error {
-	ra, _ := requestOf(a)
-	rb, _ := requestOf(b)
-	switch {
-	case a.Namespace != b.Namespace:
-		return fmt.Errorf("Service/%s is in another namespace", NameOf(b)) //nolint:staticcheck // a kind is a name
-	case ra.shareKey == "" || ra.shareKey != rb.shareKey:
-		return fmt.Errorf("Service/%s has another share key", NameOf(b)) //nolint:staticcheck // a kind is a name
-	}
-	for _, p := range a.Spec.Ports {
-		for _, q := range b.Spec.Ports {
-			if p.Port == q.Port && p.Protocol == q.Protocol {
-				return fmt.Errorf("Service/%s has port %d/%s, too", NameOf(b), p.Port, p.Protocol) //nolint:staticcheck // a kind is a name
-			}
-		}
-	}
-	local := corev1.ServiceExternalTrafficPolicyLocal
-	if (a.Spec.ExternalTrafficPolicy == local || b.Spec.ExternalTrafficPolicy == local) && !samePods(a, b) {
-		return fmt.Errorf("externalTrafficPolicy is Local, and Service/%s has other pods", NameOf(b))
-	}
-	return nil
-}
-
-func samePods(a, b *corev1.Service) bool {
-	if len(a.Spec.Selector) == 0 || len(a.Spec.Selector) != len(b.Spec.Selector) {
-		return false
-	}
-	for key, value := range a.Spec.Selector {
-		if b.Spec.Selector[key] != value {
-			return false
-		}
-	}
-	return true
 }
 
 // The reasons of the condition when it is True.

@@ -50,7 +50,10 @@ func (a *allocation) adopt(as *Assignment, ipv6 bool, addresses []netip.Addr,
 		if has || address.Is6() != ipv6 || asks && wanted != address {
 			continue
 		}
-		_ = take(as, address) // what it cannot have any more it has lost; choose says what it gets
+		problem := take(as, address) // what it cannot have any more it has lost; choose says what it gets
+		if problem != nil && problem.ID == finding.SharingConflict {
+			as.unshared = problem
+		}
 	}
 }
 
@@ -84,7 +87,7 @@ func (a *allocation) share(as *Assignment, ipv6 bool) bool {
 	}
 	for _, other := range a.order {
 		address, has := other.By[ipv6]
-		if has && MayShare(as.Service, other.Service) == nil && a.take(as, address) == nil {
+		if has && as.mayShare(other) == nil && a.take(as, address) == nil {
 			return true
 		}
 	}
@@ -106,7 +109,7 @@ func (a *allocation) choose(as *Assignment, ipv6 bool) {
 	case !has:
 		problem := a.takeAny(as, ipv6)
 		if problem != nil && (NeedsAll(as.Service) || len(as.By) == 0 && ipv6 == lastFamily(as.Service)) {
-			as.fail(problem)
+			as.fail(as.withLoss(problem))
 		}
 	}
 }
@@ -226,18 +229,6 @@ func (a *allocation) join(as *Assignment, address netip.Addr) *finding.Finding {
 	}
 	as.By[address.Is6()] = address
 	return nil
-}
-
-func (a *allocation) shareWith(as *Assignment, owner types.NamespacedName, address netip.Addr) *finding.Finding {
-	other := a.Services[owner]
-	err := MayShare(as.Service, other.Service)
-	switch {
-	case err == nil:
-		return nil
-	case as.Request.shareKey != "" && as.Request.shareKey == other.Request.shareKey:
-		return finding.SharingConflict.Errorf("share %s: %w", address, err)
-	}
-	return finding.AddressInUse.Errorf("%s belongs to Service/%s", address, owner)
 }
 
 // claim makes a new one, of the pool that the Service names, or else of p, which may be nil.

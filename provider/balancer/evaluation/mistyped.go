@@ -16,7 +16,7 @@ import (
 func serviceAnnotations() []string {
 	return []string{
 		v1alpha1.AllocatedAnnotation, v1alpha1.PoolAnnotation, v1alpha1.AddressesAnnotation,
-		v1alpha1.ShareKeyAnnotation, v1alpha1.LevelAnnotation, v1alpha1.ReassignAnnotation, v1alpha1.PortsAnnotation,
+		v1alpha1.ShareKeyAnnotation, v1alpha1.ShareNamespacesAnnotation, v1alpha1.LevelAnnotation, v1alpha1.ReassignAnnotation, v1alpha1.PortsAnnotation,
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cloud-provider/service/helpers"
 
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
@@ -38,7 +39,7 @@ func (e *Inputs) onNodes(as *allocator.Assignment) bool {
 func (e *Inputs) publishClaimed(as *allocator.Assignment, st *Status) {
 	list, allocated := e.due(as), allocator.Earlier(as.Service, false)
 	ours := func(address netip.Addr) bool {
-		return slices.Contains(allocated, address) || e.Machines.Plane.Has(address)
+		return slices.Contains(allocated, address) || e.Machines.Plane.Has(address) || e.lost(as, address)
 	}
 	switch {
 	case len(list) > 0, e.ports[allocator.NameOf(as.Service)] != nil:
@@ -51,6 +52,16 @@ func (e *Inputs) publishClaimed(as *allocator.Assignment, st *Status) {
 		st.publish(nil)
 	}
 	st.Complete = len(list) > 0 && len(list) == len(as.Addresses())
+}
+
+// lost reports whether a Service that we have served has an address in its status that belongs to a Service of another namespace.
+// Its annotation may not say that the address was ours: tenants can edit it, and kube-proxy would go on serving the address.
+func (e *Inputs) lost(as *allocator.Assignment, address netip.Addr) bool {
+	c := e.Plan.Claims[address]
+	if c == nil || !c.Live() || c.Has(allocator.NameOf(as.Service)) || allocator.Condition(as.Service) == nil {
+		return false
+	}
+	return !slices.ContainsFunc(c.Owners, func(o types.NamespacedName) bool { return o.Namespace == as.Service.Namespace })
 }
 
 // publishOnNodes notes the ports, too, that the Service has of the Nodes.
