@@ -17,6 +17,7 @@ import (
 	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
 	"github.com/ccmadm/ccmadm/manifests/lint"
+	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
@@ -43,6 +44,8 @@ type doctor struct {
 	// watch looks again after each interval; fix applies what is safe, without a question where yes is set.
 	watch, fix, yes bool
 	interval        time.Duration
+	// runs is what earlier looks have seen of a run that may be under way.
+	runs runWatch
 }
 
 func newDoctor(s workflow.Streams) *cobra.Command {
@@ -218,16 +221,19 @@ func (d *doctor) cluster(ctx context.Context, s workflow.Streams) (*diagnosis.Sn
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
-	return gather(ctx, client)
+	if !d.watch { // else the next look knows more
+		d.runs.patience = journal.WatchLease
+	}
+	return gather(ctx, client, &d.runs)
 }
 
 // gather is a snapshot with what a command would make of the journal.
-func gather(ctx context.Context, client kubernetes.Interface) (*diagnosis.Snapshot, error) {
+func gather(ctx context.Context, client kubernetes.Interface, runs *runWatch) (*diagnosis.Snapshot, error) {
 	snapshot, err := diagnosis.Gather(ctx, client)
 	if err != nil {
 		return nil, notSeen(err, hintBlind(err))
 	}
-	readJournal(ctx, client, snapshot)
+	runs.read(ctx, client, snapshot)
 	return snapshot, nil
 }
 
