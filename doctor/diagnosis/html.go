@@ -42,6 +42,12 @@ func (d *Diagnosis) body() *html.Node {
 			body.AppendChild(article(i, c))
 		}
 	}
+	if len(d.Probed) > 0 {
+		body.AppendChild(page.Element("h2", "", page.Text("The network, as Nodes see it")))
+		for _, line := range d.Probed {
+			body.AppendChild(page.Element("p", "", page.Text(line)))
+		}
+	}
 	if len(d.NotSeen) > 0 {
 		body.AppendChild(page.Element("h2", "", page.Text("Not seen")))
 		body.AppendChild(d.notSeen())
@@ -60,7 +66,7 @@ func (d *Diagnosis) counts() *html.Node {
 	}
 	if !d.Wrong() {
 		class := "ok"
-		if len(d.NotSeen) > 0 {
+		if len(d.NotSeen) > 0 || d.unprobed {
 			class = "waits"
 		}
 		counts.AppendChild(page.Element("span", class, page.Text("nothing is wrong"+d.asFarAsSeen())))
