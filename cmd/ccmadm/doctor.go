@@ -15,6 +15,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/cmd/ccmadm/completion"
 	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/probe"
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
 	"github.com/ccmadm/ccmadm/manifests/lint"
 	"github.com/ccmadm/ccmadm/phases/journal"
@@ -44,6 +45,9 @@ type doctor struct {
 	// watch looks again after each interval; fix applies what is safe, without a question where yes is set.
 	watch, fix, yes bool
 	interval        time.Duration
+	// probe asks the network from Nodes, from those of names where there are any.
+	probe probe.Flags
+	names []string
 	// runs is what earlier looks have seen of a run that may be under way.
 	runs runWatch
 }
@@ -61,6 +65,11 @@ names of Nodes it lists only the causes of these. It reads no Secret.
 programs use, static pod manifests, certificates, the clock against the API server's, the resolver, the container runtime and
 disks. This needs no cluster. Some checks need root.
 
+--probe also asks the network from each Node, by two short-lived pods on it: one with the machine's network, one with the pod network.
+They ask the API server at its Service, its endpoint and its own addresses, DNS by UDP and TCP, kubelets of other Nodes, and
+load balancers, and read ip_forward and the MTU of the default link. The pods have no privileges and no token. They are deleted at the
+end, also after Ctrl-C; those of a killed run are deleted by the next one. What could not be asked is listed as "not looked at".
+
 A note is about what a later version of Kubernetes ends. It does not change the exit status.
 
 --fix applies the remedies that the catalogue marks as safe: it shows them and asks. Nothing else changes anything.
@@ -71,6 +80,7 @@ that was read to a file, without credentials; --from diagnoses that file anywher
 			ending{finding.ExitFound, "something is wrong"}),
 		Example: `  ccmadm doctor
   ccmadm doctor --host
+  ccmadm doctor --probe
   ccmadm doctor --watch
   ccmadm doctor --fix
   ccmadm doctor --save snapshot.json
@@ -79,6 +89,10 @@ that was read to a file, without credentials; --from diagnoses that file anywher
 			if err := d.check(); err != nil {
 				return err
 			}
+			if err := d.probe.Check(cmd); err != nil {
+				return err
+			}
+			d.names = names
 			if d.watch {
 				return d.watchCluster(cmd.Context(), s, names)
 			}
@@ -104,6 +118,7 @@ func (d *doctor) declareAll(cmd *cobra.Command) {
 	d.declareFormats(cmd, output.Text, output.JSON, output.YAML, "sarif", "html")
 	d.declareSource(cmd)
 	d.declareHost(cmd)
+	d.probe.Declare(cmd, ownImage+version)
 	cmd.Flags().StringVar(&d.save, "save", "", "save the input of the diagnosis to this file, as JSON")
 	cmd.MarkFlagsMutuallyExclusive("save", "from")
 	cmd.Flags().BoolVar(&d.watch, "watch", false, "repeat the diagnosis, and show changes, until Ctrl-C")
@@ -208,7 +223,7 @@ func (d *doctor) snapshot(ctx context.Context, s workflow.Streams) (*diagnosis.S
 }
 
 // cluster looks at the cluster alone.
-func (d *doctor) cluster(ctx context.Context, s workflow.Streams) (*diagnosis.Snapshot, error) {
+func (d *doctor) cluster(whole context.Context, s workflow.Streams) (*diagnosis.Snapshot, error) {
 	config, err := d.config(s)
 	if err != nil {
 		return nil, err
@@ -219,12 +234,18 @@ func (d *doctor) cluster(ctx context.Context, s workflow.Streams) (*diagnosis.Sn
 	if err != nil {
 		return nil, finding.Usagef("connect to the cluster: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	ctx, cancel := context.WithTimeout(whole, d.timeout)
 	defer cancel()
 	if !d.watch { // else the next look knows more
 		d.runs.patience = journal.WatchLease
 	}
-	return gather(ctx, client, &d.runs)
+	snapshot, err := gather(ctx, client, &d.runs)
+	if err != nil || !d.probe.On {
+		return snapshot, err
+	}
+	return snapshot, d.probe.Add(whole, client, snapshot, d.names, func(line string) {
+		fmt.Fprintf(s.Err, "ccmadm: %s\n", finding.Clean(line))
+	})
 }
 
 // gather is a snapshot with what a command would make of the journal.
