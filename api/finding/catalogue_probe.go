@@ -57,9 +57,10 @@ func probed() []Kind {
 			},
 		},
 		{
-			ID: LinkMTU, Reason: "LinkMTU", Title: "MTU of a Node's default link differs from that of other Nodes", Severity: SeverityWarning,
-			Why: "Large packets between the Nodes are dropped where the smaller link does not fragment them: connections open, and hang.",
-			Do:  "set the same MTU on all Nodes, or the CNI plugin's MTU to fit the smallest",
+			ID: LinkMTU, Reason: "LinkMTU", Severity: SeverityWarning,
+			Title: "MTU of a Node's default link differs from that of other Nodes",
+			Why:   "Large packets between the Nodes are dropped where the smaller link does not fragment them: connections open, and hang.",
+			Do:    "set the same MTU on all Nodes, or the CNI plugin's MTU to fit the smallest",
 		},
 		{
 			ID: PodMTU, Reason: "PodMTU", Title: "MTU of pods is larger than that of the Node's default link", Severity: SeverityWarning,

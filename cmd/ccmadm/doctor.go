@@ -68,7 +68,8 @@ disks. This needs no cluster. Some checks need root.
 --probe also asks the network from each Node, by two short-lived pods on it: one with the machine's network, one with the pod network.
 They ask the API server at its Service, its endpoint and its own addresses, DNS by UDP and TCP, kubelets of other Nodes, and
 load balancers, and read ip_forward and the MTU of the default link. The pods have no privileges and no token. They are deleted at the
-end, also after Ctrl-C; those of a killed run are deleted by the next one. What could not be asked is listed as "not looked at".
+end, also after Ctrl-C; those of a killed run are deleted by the next one. Places that could not be asked
+from are listed as "not looked at".
 
 A note is about what a later version of Kubernetes ends. It does not change the exit status.
 
@@ -118,7 +119,6 @@ func (d *doctor) declareAll(cmd *cobra.Command) {
 	d.declareFormats(cmd, output.Text, output.JSON, output.YAML, "sarif", "html")
 	d.declareSource(cmd)
 	d.declareHost(cmd)
-	d.probe.Declare(cmd, ownImage+version)
 	cmd.Flags().StringVar(&d.save, "save", "", "save the input of the diagnosis to this file, as JSON")
 	cmd.MarkFlagsMutuallyExclusive("save", "from")
 	cmd.Flags().BoolVar(&d.watch, "watch", false, "repeat the diagnosis, and show changes, until Ctrl-C")
@@ -130,6 +130,7 @@ func (d *doctor) declareAll(cmd *cobra.Command) {
 	}
 	cmd.MarkFlagsMutuallyExclusive("watch", "from")
 	cmd.MarkFlagsMutuallyExclusive("watch", "save")
+	d.probe.Declare(cmd, ownImage+version)
 }
 
 // check refuses flags that have no meaning together.

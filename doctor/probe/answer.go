@@ -57,7 +57,8 @@ func Decode(data []byte, asked int) (*Answer, error) {
 		return nil, fmt.Errorf("read the pod's answer: %w", err)
 	}
 	if a.Version != answerVersion {
-		return nil, fmt.Errorf("read the pod's answer: want version %d of it, got %d: the image is that of another ccmadm", answerVersion, a.Version)
+		return nil, fmt.Errorf("read the pod's answer: want version %d of it, got %d: the image is that of another ccmadm",
+			answerVersion, a.Version)
 	}
 	if a.Asked != asked || a.Cut < 0 || len(a.Failed)+a.Cut > asked || a.MTU < 0 {
 		return nil, fmt.Errorf("read the pod's answer: want %d targets, got %d, with %d and %d more without an answer",

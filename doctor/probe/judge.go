@@ -125,7 +125,8 @@ func (f *Facts) kubeletsOfAll() ([]finding.Finding, map[int]bool) {
 		targets[i] = true
 		found := finding.KubeletUnreached.New(t.Object, fmt.Sprintf("none of %s that asked reaches its kubelet at %s: %s",
 			finding.Count(askers, "Node"), t.Address, first.text()))
-		found.Next = "on " + strings.TrimPrefix(t.Object, "Node/") + ": systemctl status kubelet; ss -ltn sport = :" + port(t.Address) + "; nft list ruleset"
+		found.Next = "on " + strings.TrimPrefix(t.Object, "Node/") + ": systemctl status kubelet; ss -ltn sport = :" + port(t.Address) +
+			"; nft list ruleset"
 		list = append(list, found)
 	}
 	return list, targets
@@ -239,7 +240,8 @@ func (t *Target) next(node string, machine bool, kind Unreachable) string {
 	case !machine: // kube-proxy's rules are there for the machine
 		return on + "nft list ruleset; ip route; kubectl get pods -A -o wide --field-selector spec.nodeName=" + node
 	}
-	return "kubectl -n kube-system get pods -o wide -l k8s-app=kube-proxy --field-selector spec.nodeName=" + node + "; " + on + "nft list ruleset"
+	return "kubectl -n kube-system get pods -o wide -l k8s-app=kube-proxy --field-selector spec.nodeName=" + node + "; " + on +
+		"nft list ruleset"
 }
 
 func port(address string) string { return address[strings.LastIndex(address, ":")+1:] }
@@ -272,7 +274,8 @@ func (f *Facts) links() []finding.Finding {
 			list = append(list, found)
 		}
 		if pod != nil && pod.Answer.MTU > mtu {
-			found := finding.PodMTU.New(object, fmt.Sprintf("pods there have MTU %d, and its default link %s has %d", pod.Answer.MTU, link, mtu))
+			found := finding.PodMTU.New(object,
+				fmt.Sprintf("pods there have MTU %d, and its default link %s has %d", pod.Answer.MTU, link, mtu))
 			found.Next = "on " + finding.Clean(node) + ": ip link show " + link + "; cat /etc/cni/net.d/*.conf*"
 			list = append(list, found)
 		}

@@ -37,8 +37,9 @@ func (r *run) newPod(node string, from probe.Place, task *probe.Task) (*corev1.P
 	sum := sha256.Sum256([]byte(node)) // names of Nodes may be longer than those of pods
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: v1alpha1.Namespace, Name: v1alpha1.ProbeName + "-" + string(from) + "-" + hex.EncodeToString(sum[:5]) + "-" + rand.String(6),
-			Labels: map[string]string{v1alpha1.ManagedByLabel: v1alpha1.FieldManager, v1alpha1.ProbeLabel: string(from)},
+			Namespace: v1alpha1.Namespace,
+			Name:      v1alpha1.ProbeName + "-" + string(from) + "-" + hex.EncodeToString(sum[:5]) + "-" + rand.String(6),
+			Labels:    map[string]string{v1alpha1.ManagedByLabel: v1alpha1.FieldManager, v1alpha1.ProbeLabel: string(from)},
 		},
 		Spec: corev1.PodSpec{
 			NodeName: node, HostNetwork: from == probe.Machine, RestartPolicy: corev1.RestartPolicyNever, DNSPolicy: corev1.DNSDefault,
@@ -47,10 +48,14 @@ func (r *run) newPod(node string, from probe.Place, task *probe.Task) (*corev1.P
 			Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 			Containers: []corev1.Container{{
 				Name: container, Image: r.Image, ImagePullPolicy: corev1.PullIfNotPresent,
-				Args:                   []string{"doctor", "probe-task", "--task", string(data), "--for", podTakes.String(), "--answer", corev1.TerminationMessagePathDefault},
-				TerminationMessagePath: corev1.TerminationMessagePathDefault, TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+				Args: []string{
+					"doctor", "probe-task", "--task", string(data), "--for", podTakes.String(), "--answer", corev1.TerminationMessagePathDefault,
+				},
+				TerminationMessagePath:   corev1.TerminationMessagePathDefault,
+				TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 				SecurityContext: &corev1.SecurityContext{
-					RunAsNonRoot: new(true), RunAsUser: new(int64(65534)), AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
+					RunAsNonRoot: new(true), RunAsUser: new(int64(65534)),
+					AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
 					Capabilities:   &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 					SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 				},
