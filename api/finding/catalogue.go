@@ -30,6 +30,7 @@ func Catalogue() []Kind {
 		rehearsal(),
 		diagnosed(), lasting(),
 		hostKubelet(), hostMachine(),
+		probed(),
 		components(),
 		upgrades(), upgradesAhead(), upgradesHalfDone(),
 		records(),

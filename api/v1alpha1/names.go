@@ -33,6 +33,10 @@ const (
 	// objects outside of that; RehearsalPrefix begins it.
 	RehearsalLabel  = "ccmadm.dev/rehearsal"
 	RehearsalPrefix = "ccmadm-rehearsal-"
+	// ProbeLabel is on the pods that ask the network from Nodes. ProbeName is the Lease of the run that has made them, and begins
+	// their names.
+	ProbeLabel = "ccmadm.dev/probe"
+	ProbeName  = "ccmadm-probe"
 	// LeaseName is the Lease of a cloud-controller-manager whose profile names no other.
 	LeaseName = "cloud-controller-manager"
 	// StaticPodUser is the name in the client certificate of a static pod.

@@ -15,8 +15,10 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/cmd/ccmadm/completion"
 	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/probe"
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
 	"github.com/ccmadm/ccmadm/manifests/lint"
+	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
@@ -43,6 +45,11 @@ type doctor struct {
 	// watch looks again after each interval; fix applies what is safe, without a question where yes is set.
 	watch, fix, yes bool
 	interval        time.Duration
+	// probe asks the network from Nodes, from those of names where there are any.
+	probe probe.Flags
+	names []string
+	// runs is what earlier looks have seen of a run that may be under way.
+	runs runWatch
 }
 
 func newDoctor(s workflow.Streams) *cobra.Command {
@@ -58,6 +65,12 @@ names of Nodes it lists only the causes of these. It reads no Secret.
 programs use, static pod manifests, certificates, the clock against the API server's, the resolver, the container runtime and
 disks. This needs no cluster. Some checks need root.
 
+--probe also asks the network from each Node, by two short-lived pods on it: one with the machine's network, one with the pod network.
+They ask the API server at its Service, its endpoint and its own addresses, DNS by UDP and TCP, kubelets of other Nodes, and
+load balancers, and read ip_forward and the MTU of the default link. The pods have no privileges and no token. They are deleted at the
+end, also after Ctrl-C; those of a killed run are deleted by the next one. Places that could not be asked
+from are listed as "not looked at".
+
 A note is about what a later version of Kubernetes ends. It does not change the exit status.
 
 --fix applies the remedies that the catalogue marks as safe: it shows them and asks. Nothing else changes anything.
@@ -68,6 +81,7 @@ that was read to a file, without credentials; --from diagnoses that file anywher
 			ending{finding.ExitFound, "something is wrong"}),
 		Example: `  ccmadm doctor
   ccmadm doctor --host
+  ccmadm doctor --probe
   ccmadm doctor --watch
   ccmadm doctor --fix
   ccmadm doctor --save snapshot.json
@@ -76,6 +90,10 @@ that was read to a file, without credentials; --from diagnoses that file anywher
 			if err := d.check(); err != nil {
 				return err
 			}
+			if err := d.probe.Check(cmd); err != nil {
+				return err
+			}
+			d.names = names
 			if d.watch {
 				return d.watchCluster(cmd.Context(), s, names)
 			}
@@ -112,6 +130,7 @@ func (d *doctor) declareAll(cmd *cobra.Command) {
 	}
 	cmd.MarkFlagsMutuallyExclusive("watch", "from")
 	cmd.MarkFlagsMutuallyExclusive("watch", "save")
+	d.probe.Declare(cmd, ownImage+version)
 }
 
 // check refuses flags that have no meaning together.
@@ -205,7 +224,7 @@ func (d *doctor) snapshot(ctx context.Context, s workflow.Streams) (*diagnosis.S
 }
 
 // cluster looks at the cluster alone.
-func (d *doctor) cluster(ctx context.Context, s workflow.Streams) (*diagnosis.Snapshot, error) {
+func (d *doctor) cluster(whole context.Context, s workflow.Streams) (*diagnosis.Snapshot, error) {
 	config, err := d.config(s)
 	if err != nil {
 		return nil, err
@@ -216,18 +235,27 @@ func (d *doctor) cluster(ctx context.Context, s workflow.Streams) (*diagnosis.Sn
 	if err != nil {
 		return nil, finding.Usagef("connect to the cluster: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	ctx, cancel := context.WithTimeout(whole, d.timeout)
 	defer cancel()
-	return gather(ctx, client)
+	if !d.watch { // else the next look knows more
+		d.runs.patience = journal.WatchLease
+	}
+	snapshot, err := gather(ctx, client, &d.runs)
+	if err != nil || !d.probe.On {
+		return snapshot, err
+	}
+	return snapshot, d.probe.Add(whole, client, snapshot, d.names, func(line string) {
+		fmt.Fprintf(s.Err, "ccmadm: %s\n", finding.Clean(line))
+	})
 }
 
 // gather is a snapshot with what a command would make of the journal.
-func gather(ctx context.Context, client kubernetes.Interface) (*diagnosis.Snapshot, error) {
+func gather(ctx context.Context, client kubernetes.Interface, runs *runWatch) (*diagnosis.Snapshot, error) {
 	snapshot, err := diagnosis.Gather(ctx, client)
 	if err != nil {
 		return nil, notSeen(err, hintBlind(err))
 	}
-	readJournal(ctx, client, snapshot)
+	runs.read(ctx, client, snapshot)
 	return snapshot, nil
 }
 

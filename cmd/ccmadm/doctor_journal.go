@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -19,13 +20,20 @@ import (
 // servers.
 const journalTimeout = 5 * time.Second
 
-// readJournal adds to a snapshot whether a command could go by the journal, and which one stopped halfway.
-func readJournal(whole context.Context, client kubernetes.Interface, s *diagnosis.Snapshot) {
+// runWatch is what is known of a cluster's runs between looks, and for how long a look may watch one. The zero value has seen
+// nothing, and looks once.
+type runWatch struct {
+	renewals journal.Renewals
+	patience time.Duration
+}
+
+// read adds to a snapshot whether a command could go by the journal, and which one stopped halfway.
+func (w *runWatch) read(whole context.Context, client kubernetes.Interface, s *diagnosis.Snapshot) {
 	ctx, cancel := context.WithTimeout(whole, journalTimeout)
 	defer cancel()
 	runs, err := journal.Read(ctx, client)
 	if err == nil {
-		err = addUnfinished(whole, client, s, journal.Unfinished(runs))
+		err = w.addUnfinished(whole, client, s, journal.Unfinished(runs))
 	}
 	if err == nil {
 		return
@@ -40,13 +48,21 @@ func readJournal(whole context.Context, client kubernetes.Interface, s *diagnosi
 	slices.SortFunc(s.NotSeen, func(a, b diagnosis.NotSeen) int { return strings.Compare(a.What, b.What) })
 }
 
-// addUnfinished adds a run that stopped halfway. One that renews its Lease is under way, which takes seconds to see.
-func addUnfinished(ctx context.Context, client kubernetes.Interface, s *diagnosis.Snapshot, run *journal.Run) error {
+// addUnfinished adds a run that stopped halfway. One that renews its Lease is under way, which takes seconds to see. The error says
+// that it is not known which of both a run is.
+func (w *runWatch) addUnfinished(ctx context.Context, client kubernetes.Interface, s *diagnosis.Snapshot, run *journal.Run) error {
 	if run == nil {
 		return nil
 	}
-	if alive, err := journal.UnderWay(ctx, client, run); alive || err != nil {
+	progress, err := w.renewals.UnderWay(ctx, client, run, w.patience)
+	switch {
+	case err != nil:
 		return err
+	case progress == journal.NotKnown:
+		return fmt.Errorf("whether run %d, %s on %s, is under way is not known yet: its Lease has to be watched for %s",
+			run.ID, run.Command, run.Machine, journal.LeaseLasts)
+	case progress == journal.UnderWay:
+		return nil
 	}
 	u := &diagnosis.Unfinished{Run: run.ID, Command: run.Command, Line: run.Line, Machine: run.Machine, Began: run.Began}
 	for _, step := range run.Steps {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/watch"
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
@@ -35,12 +36,8 @@ func (d *doctor) watchCluster(ctx context.Context, s workflow.Streams, names []s
 			say(s, found.Changes(before))
 			before = found
 		}
-		timer := time.NewTimer(d.interval)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !watch.Wait(ctx, d.interval) {
 			return last
-		case <-timer.C:
 		}
 	}
 }

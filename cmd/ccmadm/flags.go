@@ -134,8 +134,19 @@ func commandLine(cmd *cobra.Command, args []string) string {
 		dash = len(args)
 	}
 	words = append(words, args[:dash]...)
-	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if f.Hidden {
+	words = append(words, flagWords(cmd.Flags(), func(f *pflag.Flag) bool { return !f.Hidden })...)
+	if dash < len(args) {
+		words = append(append(words, "--"), args[dash:]...)
+	}
+	return machine.ShellQuote(words...)
+}
+
+// flagWords are those flags that were given and that keep wants, as words of a command line: --NAME=VALUE, and of a list one word
+// for each of its values. Nothing is quoted for a shell.
+func flagWords(flags *pflag.FlagSet, keep func(*pflag.Flag) bool) []string {
+	var words []string
+	flags.Visit(func(f *pflag.Flag) {
+		if !keep(f) {
 			return
 		}
 		values := []string{f.Value.String()}
@@ -143,11 +154,11 @@ func commandLine(cmd *cobra.Command, args []string) string {
 			values = list.GetSlice()
 		}
 		for _, value := range values {
+			if f.Value.Type() == "stringSlice" && strings.ContainsAny(value, ",\"\n") { // it is read as a line of CSV
+				value = `"` + strings.ReplaceAll(value, `"`, `""`) + `"`
+			}
 			words = append(words, "--"+f.Name+"="+value)
 		}
 	})
-	if dash < len(args) {
-		words = append(append(words, "--"), args[dash:]...)
-	}
-	return machine.ShellQuote(words...)
+	return words
 }

@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases/fleet"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
@@ -112,6 +115,9 @@ func TestCommandLine(t *testing.T) {
 			[]string{"adopt", "--credential", "token=/root/my token", "--credential=key=env:KEY", "--via", "pods", "--skip", "w1,w2"},
 			"ccmadm adopt '--credential=token=/root/my token' --credential=key=env:KEY --skip=w1 --skip=w2 --via=pods",
 		},
+		"a comma in one value of a list": {
+			[]string{"adopt", "--skip", `"w1,a",w2`, "--credential=k=/a,b"}, `ccmadm adopt --credential=k=/a,b '--skip="w1,a"' --skip=w2`,
+		},
 		"arguments":      {[]string{"upgrade", "apply", "v1.37.2", "--", "--etcd-upgrade=false"}, "ccmadm upgrade apply v1.37.2 -- --etcd-upgrade=false"},
 		"hidden":         {[]string{"upgrade", "node", "--driven", "--image", "x:1"}, "ccmadm upgrade node --image=x:1"},
 		"short for long": {[]string{"apply", "-f", "cloud.yaml"}, "ccmadm apply --filename=cloud.yaml"},
@@ -130,5 +136,24 @@ func TestCommandLine(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 		})
+	}
+}
+
+// TestAgain: the flags that a plan repeats are written as those of the journal, and are read as what they were.
+func TestAgain(t *testing.T) {
+	var given, repeated fleet.Remote
+	first, second := pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
+	for flags, r := range map[*pflag.FlagSet]*fleet.Remote{first: &given, second: &repeated} {
+		declareWays(flags, r)
+		declareSkip(flags, r)
+	}
+	check(t, first.Parse([]string{"--skip", `w1,"w2,x"`, "--node-image=x:1"}))
+	words := again(first)
+	if want := []string{"--node-image=x:1", "--skip=w1", `--skip="w2,x"`}; !slices.Equal(words, want) {
+		t.Errorf("got %q, want %q", words, want)
+	}
+	check(t, second.Parse(words))
+	if !slices.Equal(given.Skip, repeated.Skip) || repeated.Image != "x:1" {
+		t.Errorf("got %+v, want %+v", repeated, given)
 	}
 }

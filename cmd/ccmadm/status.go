@@ -39,6 +39,8 @@ type status struct {
 	findings bool
 	watch    bool
 	interval time.Duration
+	// runs is what earlier looks have seen of runs that may be under way, by context.
+	runs map[string]*runWatch
 }
 
 func newStatus(s workflow.Streams) *cobra.Command {
@@ -200,8 +202,9 @@ func (st *status) each(ctx context.Context, s workflow.Streams) error {
 	}
 	options := contexts.Options{Timeout: st.timeout, AtOnce: st.atOnce, Explain: asked}
 	if st.findings {
-		options.Diagnose = func(ctx context.Context, client kubernetes.Interface) (*diagnosis.Snapshot, *diagnosis.Diagnosis, error) {
-			snapshot, err := gather(ctx, client)
+		st.keepRuns(list)
+		options.Diagnose = func(ctx context.Context, name string, client kubernetes.Interface) (*diagnosis.Snapshot, *diagnosis.Diagnosis, error) {
+			snapshot, err := gather(ctx, client, st.runs[name])
 			if err != nil {
 				return nil, nil, err
 			}
@@ -222,6 +225,18 @@ func (st *status) each(ctx context.Context, s workflow.Streams) error {
 		return finding.Errorf("show the clusters: %w", err)
 	}
 	return contexts.Verdict(rows, &kubeconfig)
+}
+
+// keepRuns has what earlier looks have seen ready for each context, before several ask for it at the same time.
+func (st *status) keepRuns(list []contexts.Context) {
+	if st.runs == nil {
+		st.runs = map[string]*runWatch{}
+	}
+	for _, c := range list {
+		if st.runs[c.Name] == nil {
+			st.runs[c.Name] = &runWatch{} // without patience: a row is not to wait for one run
+		}
+	}
 }
 
 // statusDisplay knows all rows before it shows the first.

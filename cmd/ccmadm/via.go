@@ -32,18 +32,9 @@ func declareWays(flags *pflag.FlagSet, r *fleet.Remote) {
 
 // again are the flags of a command that another one has to repeat which goes on in the same way.
 func again(flags *pflag.FlagSet) []string {
-	var args []string
-	flags.Visit(func(f *pflag.Flag) {
-		if !slices.Contains([]string{"skip", "parallel", "ssh-user", "node-image", "image", "config", "force"}, f.Name) {
-			return
-		}
-		value := f.Value.String()
-		if list, is := f.Value.(pflag.SliceValue); is {
-			value = strings.Join(list.GetSlice(), ",")
-		}
-		args = append(args, "--"+f.Name+"="+value)
+	return flagWords(flags, func(f *pflag.Flag) bool {
+		return slices.Contains([]string{"skip", "parallel", "ssh-user", "node-image", "image", "config", "force"}, f.Name)
 	})
-	return args
 }
 
 func declareSkip(flags *pflag.FlagSet, r *fleet.Remote) {

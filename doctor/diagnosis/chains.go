@@ -15,6 +15,9 @@ func Diagnose(s *Snapshot, more ...Extra) *Diagnosis {
 	v := newView(s)
 	v.report = nodes.Judge(v.facts, nil)
 	d := &Diagnosis{NotSeen: s.NotSeen, NotLooked: map[string]string{}, Summary: v.summary(), picture: v.picture()}
+	if s.Probe != nil {
+		d.Probed, d.unprobed = s.Probe.Lines(), !s.Probe.Complete()
+	}
 	if s.notSeen(partNodes) == nil {
 		d.Nodes = v.report.Nodes
 	}

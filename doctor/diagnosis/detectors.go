@@ -16,6 +16,7 @@ func detectors() []detector {
 	leaderless := []finding.ID{
 		finding.NoLeader, finding.LeaderSilent, finding.BalancerPending, finding.BalancerStuck, finding.ShutdownStays,
 	}
+	unanswered := []finding.ID{finding.NodeServiceUnanswered, finding.NodeServerUnreached, finding.NodeDNSUnanswered, finding.NodeBalancerUnreached}
 	others := slices.Concat(stopped, leaderless, []finding.ID{finding.LeaseLost}) // lost to another holder
 	return []detector{
 		{"webhooks", []string{partValidating, partMutating}, unserved, nil, byGuards, true},
@@ -34,6 +35,10 @@ func detectors() []detector {
 		{"deleted Nodes", []string{partNodes, partHeartbeats}, kubeletsWithoutNode, nil, nil, false},
 		{"nodes", []string{partNodes}, waitingNodes, leaderless, bySilence, false},
 		{"clocks of machines", []string{partNodes, partHeartbeats}, clocks, nil, nil, false},
+		{"IP forwarding of Nodes", nil, asked(finding.NodeForwardingOff), unanswered, nil, true},
+		{"API servers, as Nodes see them", nil, asked(finding.NodeServerUnreached), []finding.ID{finding.NodeServiceUnanswered}, nil, true},
+		{"Service of the API server, as Nodes see it", nil, asked(finding.NodeServiceUnanswered), []finding.ID{finding.NodeDNSUnanswered, finding.NodeBalancerUnreached}, nil, true},
+		{"what else Nodes see", nil, asked(finding.NodeDNSUnanswered, finding.KubeletUnreached, finding.NodeBalancerUnreached, finding.LinkMTU, finding.PodMTU), nil, nil, false},
 		{"inventory", []string{partInventory, partPods, partEvents, partLeases}, rejectedReading, nil, nil, false},
 		{"names", []string{partNodes}, machineTwice, []finding.ID{finding.KubeletSilent}, nil, true},
 		{"routes", []string{partNodes}, routes, []finding.ID{finding.NotReady}, nil, true},
@@ -52,6 +57,16 @@ func detectors() []detector {
 		{"container runtimes of later versions", []string{partNodes}, ofSnapshot(oldRuntimes), nil, nil, false},
 		{"kube-proxy of later versions", []string{partProxy, partVersion}, ofSnapshot(endingProxyMode), nil, nil, false},
 		{"externalIPs of later versions", []string{partServices, partVersion}, ofSnapshot(endingExternalIPs), nil, nil, false},
+	}
+}
+
+// asked are the findings of some IDs of what pods asked from Nodes.
+func asked(ids ...finding.ID) func(*view) []finding.Finding {
+	return func(v *view) []finding.Finding {
+		if v.Probe == nil {
+			return nil
+		}
+		return v.Probe.Of(ids...)
 	}
 }
 

@@ -39,10 +39,14 @@ type Diagnosis struct {
 	// NotSeen is what could not be asked for; NotLooked which detectors therefore did not look, and what each lacked.
 	NotSeen   []NotSeen         `json:"notSeen,omitempty"`
 	NotLooked map[string]string `json:"notLooked,omitempty"`
+	// Probed is how much pods asked from Nodes, and what they did not, a line each. Empty where none was to ask.
+	Probed []string `json:"probed,omitempty"`
 	// Summary is a line about the cluster.
 	Summary string `json:"summary"`
 
 	picture picture
+	// unprobed says that not all was asked from Nodes that was to be.
+	unprobed bool
 }
 
 // Extra is a look at a snapshot from elsewhere. Its findings explain nothing.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/doctor/probe"
 )
 
 // The parts of a machine, as NotSeen names them.
@@ -58,15 +59,15 @@ type HostServer struct {
 }
 
 // Unreachable says how a server does not answer.
-type Unreachable string
+type Unreachable = probe.Unreachable
 
 // The ways.
 const (
-	NameUnknown  Unreachable = "NameUnknown"
-	Refused      Unreachable = "Refused"
-	Dropped      Unreachable = "Dropped"
-	NoRoute      Unreachable = "NoRoute"
-	OtherProgram Unreachable = "OtherProgram"
+	NameUnknown  = probe.NameUnknown
+	Refused      = probe.Refused
+	Dropped      = probe.Dropped
+	NoRoute      = probe.NoRoute
+	OtherProgram = probe.OtherProgram
 )
 
 // HostUnit is the kubelet's unit, by systemd.

@@ -22,7 +22,7 @@ func (d *Diagnosis) WriteHTML(out io.Writer) error {
 func (d *Diagnosis) body() *html.Node {
 	groups := d.groups()
 	body := page.Element("body", "",
-		page.Element("header", "", page.Element("h1", "", page.Text("ccmadm doctor")), page.Element("p", "", page.Text(d.Summary)), d.counts()),
+		page.Heading("ccmadm doctor", d.Summary, d.counts()),
 		page.Element("h2", "", page.Text("The cluster")),
 		page.Element("section", "picture",
 			page.Card("Control planes", shownGroups(groups, controlPlane, 0)...),
@@ -40,6 +40,12 @@ func (d *Diagnosis) body() *html.Node {
 		body.AppendChild(page.Element("h2", "", page.Text("Findings")))
 		for i, c := range d.Causes {
 			body.AppendChild(article(i, c))
+		}
+	}
+	if len(d.Probed) > 0 {
+		body.AppendChild(page.Element("h2", "", page.Text("The network, as Nodes see it")))
+		for _, line := range d.Probed {
+			body.AppendChild(page.Element("p", "", page.Text(line)))
 		}
 	}
 	if len(d.NotSeen) > 0 {
@@ -60,12 +66,12 @@ func (d *Diagnosis) counts() *html.Node {
 	}
 	if !d.Wrong() {
 		class := "ok"
-		if len(d.NotSeen) > 0 {
+		if len(d.NotSeen) > 0 || d.unprobed {
 			class = "waits"
 		}
 		counts.AppendChild(page.Element("span", class, page.Text("nothing is wrong"+d.asFarAsSeen())))
 	}
-	counts.AppendChild(page.Element("small", "faint", page.Text("as of "+d.picture.taken.UTC().Format("2006-01-02 15:04:05 UTC"))))
+	counts.AppendChild(page.AsOf("small", d.picture.taken))
 	return counts
 }
 

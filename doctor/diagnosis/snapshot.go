@@ -31,6 +31,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/components"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/doctor/probe"
 )
 
 // The document's version and kind. A field that is added keeps the version; one that changes its meaning does not.
@@ -103,6 +104,9 @@ type Snapshot struct {
 
 	// Host is the machine on which the doctor ran; nil where it was not asked to look at it.
 	Host *Host `json:"host,omitempty"`
+
+	// Probe is what pods asked from Nodes; nil where none was to ask.
+	Probe *probe.Facts `json:"probe,omitempty"`
 
 	// NotSeen is what could not be asked for.
 	NotSeen []NotSeen `json:"notSeen,omitempty"`
@@ -221,6 +225,9 @@ func leasesIn(namespace string) string { return "leases in " + namespace }
 // PartJournal is what commands have done, as NotSeen names it. Who gathers reads it: this package does not know its
 // form.
 const PartJournal = "the cluster's journal"
+
+// PartProbe is the network as Nodes see it, as NotSeen names it.
+const PartProbe = "the network as Nodes see it"
 
 // Misread is a document of ccmadm's that is there, and that this version cannot go by.
 type Misread struct {

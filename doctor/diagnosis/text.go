@@ -180,6 +180,9 @@ func (d *Diagnosis) WriteText(out io.Writer, colour bool) error {
 	if len(d.NotLooked) > 0 {
 		fmt.Fprintf(&b, "not looked for: %s\n", strings.Join(slices.Sorted(maps.Keys(d.NotLooked)), ", "))
 	}
+	for _, line := range d.Probed {
+		b.WriteString(line + "\n")
+	}
 	if !d.Wrong() {
 		b.WriteString("nothing is wrong" + d.asFarAsSeen() + "\n")
 	}
@@ -192,7 +195,7 @@ func (d *Diagnosis) WriteText(out io.Writer, colour bool) error {
 }
 
 func (d *Diagnosis) asFarAsSeen() string {
-	if len(d.NotSeen) > 0 {
+	if len(d.NotSeen) > 0 || d.unprobed {
 		return " in what was seen"
 	}
 	return ""

@@ -2,6 +2,7 @@ package diagnosis
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -261,6 +262,14 @@ func waitingNodes(v *view) []finding.Finding {
 	}
 	list = append(list, v.facts.Silent(v.report.Nodes)...)
 	return append(list, v.report.Findings...)
+}
+
+// Report is what `ccmadm status` says of the Nodes of the snapshot. The error says that they could not be read.
+func (s *Snapshot) Report() (*nodes.Report, error) {
+	if n := s.notSeen(partNodes); n != nil {
+		return nil, fmt.Errorf("list nodes: %w", n)
+	}
+	return nodes.Judge(newView(s).facts, nil), nil
 }
 
 // Behind reports whether there is no leader, or a Node waits to be initialized.

@@ -14,6 +14,7 @@ import (
 	"embed"
 	"fmt"
 	"io"
+	"time"
 
 	"golang.org/x/net/html"
 
@@ -72,6 +73,16 @@ func Set(e *html.Node, key, value string) *html.Node {
 // Text is whatever a cluster reports: without what changes a terminal or a text's direction, and escaped when it is
 // written.
 func Text(s string) *html.Node { return &html.Node{Type: html.TextNode, Data: finding.Clean(s)} }
+
+// Heading is the head of a page: the command that has made it, what it found in one line, and what else is to be there.
+func Heading(command, summary string, more ...*html.Node) *html.Node {
+	return Element("header", "", append([]*html.Node{Element("h1", "", Text(command)), Element("p", "", Text(summary))}, more...)...)
+}
+
+// AsOf is when something was seen.
+func AsOf(tag string, taken time.Time) *html.Node {
+	return Element(tag, "faint", Text("as of "+taken.UTC().Format("2006-01-02 15:04:05 UTC")))
+}
 
 // Card is a box with a title.
 func Card(title string, content ...*html.Node) *html.Node {

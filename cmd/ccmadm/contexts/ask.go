@@ -62,7 +62,8 @@ func (o *Options) ask(ctx context.Context, c Context) Row {
 	return row
 }
 
-// askRest fills in what the API server knows. Each question has a part of the row of its own.
+// askRest fills in what the API server knows. Each question has a part of the row of its own. What the doctor has read serves for the
+// Nodes, too; they are read by themselves where it is not asked, or could not look.
 func (o *Options) askRest(ctx context.Context, client kubernetes.Interface, row *Row) {
 	var report *nodes.Report
 	var reportErr, recordErr, foundErr error
@@ -70,11 +71,17 @@ func (o *Options) askRest(ctx context.Context, client kubernetes.Interface, row 
 	var snapshot *diagnosis.Snapshot
 	var record *Record
 	var all sync.WaitGroup
-	all.Go(func() { report, reportErr = nodes.Observe(ctx, client, workflow.FindLease(ctx, client), nil) })
 	all.Go(func() { record, recordErr = askRecord(ctx, client) })
-	if o.Diagnose != nil {
-		all.Go(func() { snapshot, found, foundErr = o.Diagnose(ctx, client) })
-	}
+	all.Go(func() {
+		if o.Diagnose != nil {
+			snapshot, found, foundErr = o.Diagnose(ctx, row.Context, client)
+		}
+		if snapshot != nil && foundErr == nil {
+			report, reportErr = snapshot.Report()
+			return
+		}
+		report, reportErr = nodes.Observe(ctx, client, workflow.FindLease(ctx, client), nil)
+	})
 	all.Wait()
 	if row.Record = record; recordErr != nil {
 		row.notSeen(partRecord, recordErr)

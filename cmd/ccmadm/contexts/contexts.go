@@ -34,8 +34,8 @@ type Options struct {
 	Timeout time.Duration
 	// AtOnce is how many are asked at the same time.
 	AtOnce int
-	// Diagnose is the doctor, with what it has read. Nil: it is not asked.
-	Diagnose func(context.Context, kubernetes.Interface) (*diagnosis.Snapshot, *diagnosis.Diagnosis, error)
+	// Diagnose is the doctor for the cluster of a context, with what it has read. Nil: it is not asked.
+	Diagnose func(ctx context.Context, name string, client kubernetes.Interface) (*diagnosis.Snapshot, *diagnosis.Diagnosis, error)
 	// Explain gives an error of a cluster its text and its hint.
 	Explain func(error) error
 }

@@ -19,13 +19,11 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/doctor/diagnosis"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
 
@@ -226,28 +224,6 @@ func TestAsk_Interrupted(t *testing.T) {
 	rows := (&Options{Timeout: time.Minute, AtOnce: 8}).Ask(ctx, []Context{to("a", server(t, hangs))})
 	if took := time.Since(began); took > 10*time.Second || rows[0].Unasked == nil {
 		t.Errorf("after %s: %+v", took, rows[0])
-	}
-}
-
-func TestAsk_Findings(t *testing.T) {
-	o := Options{Timeout: 10 * time.Second, AtOnce: 1}
-	c := []Context{to("a", server(t, cluster(false, true)))}
-	o.Diagnose = func(context.Context, kubernetes.Interface) (*diagnosis.Snapshot, *diagnosis.Diagnosis, error) {
-		return nil, nil, errors.New("look at the cluster: no")
-	}
-	if r := o.Ask(t.Context(), c)[0]; r.findingsCell() != unknown || r.NotSeen[partFindings] == "" {
-		t.Errorf("a doctor that cannot look has %q: %+v", r.findingsCell(), r)
-	}
-	o.Diagnose = func(ctx context.Context, client kubernetes.Interface) (*diagnosis.Snapshot, *diagnosis.Diagnosis, error) {
-		s, err := diagnosis.Gather(ctx, client)
-		if err != nil {
-			return nil, nil, err
-		}
-		d := diagnosis.Diagnose(s)
-		return s, d, nil
-	}
-	if r := o.Ask(t.Context(), c)[0]; r.Findings == nil || r.Findings.NotSeen == 0 || !strings.HasSuffix(r.findingsCell(), "+"+unknown) {
-		t.Errorf("a doctor that has not seen all has %q: %+v", r.findingsCell(), r.Findings)
 	}
 }
 

@@ -69,8 +69,7 @@ func WriteCluster(out io.Writer, report *nodes.Report, lines []string, taken tim
 }
 
 func heading(summary string, taken time.Time) *html.Node {
-	return page.Element("header", "", page.Element("h1", "", page.Text("ccmadm status")), page.Element("p", "", page.Text(summary)),
-		page.Element("p", "faint", page.Text("as of "+taken.UTC().Format("2006-01-02 15:04:05 UTC"))))
+	return page.Heading("ccmadm status", summary, page.AsOf("p", taken))
 }
 
 // tableRow has a cell for each text. The last is a sentence.

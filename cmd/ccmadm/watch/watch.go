@@ -1,6 +1,6 @@
 // Package watch repeats what a command shows until Ctrl-C: over itself on a terminal, in blocks with their time elsewhere.
 //
-// Start at [Repeat].
+// Start at [Repeat]; [Wait] is for a command that shows only what has changed.
 //
 // Reads: the size of the terminal. Writes: to the io.Writer that it is given.
 // Running it twice: two watches do not know of each other.
@@ -40,13 +40,21 @@ func Repeat(ctx context.Context, out io.Writer, interval time.Duration, look fun
 		if err := paint(time.Now(), text.String()); err != nil {
 			return fmt.Errorf("show the status: %w", err)
 		}
-		timer := time.NewTimer(interval)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !Wait(ctx, interval) {
 			return last
-		case <-timer.C:
 		}
+	}
+}
+
+// Wait waits between two looks. It reports whether there is another one: ctx has not ended.
+func Wait(ctx context.Context, interval time.Duration) bool {
+	timer := time.NewTimer(interval)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
 	}
 }
 

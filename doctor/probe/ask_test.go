@@ -1,0 +1,90 @@
+package probe
+
+import (
+	"context"
+	"encoding/pem"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+)
+
+// TestAsk asks servers of each kind: one of the cluster's CA, one of another, one without TLS, a closed port, and a port that says
+// nothing.
+func TestAsk(t *testing.T) {
+	start := func(secure bool) *httptest.Server {
+		s := httptest.NewUnstartedServer(http.NotFoundHandler()) // whatever it says is an answer
+		s.Config.ErrorLog = log.New(io.Discard, "", 0)
+		if secure {
+			s.StartTLS()
+		} else {
+			s.Start()
+		}
+		t.Cleanup(s.Close)
+		return s
+	}
+	ours, plain, closed := start(true), start(false), start(true)
+	closed.Close()
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = mute.Close() })
+	address := func(s *httptest.Server) string { return s.Listener.Addr().String() }
+	_, port, err := net.SplitHostPort(address(ours))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := []Target{
+		{Subject: Service, Address: address(ours)},
+		{Subject: Endpoint, Address: "localhost:" + port}, // the certificate is for 127.0.0.1 and example.com
+		{Subject: Server, Address: address(plain)},
+		{Subject: Endpoint, Address: address(closed)},
+		{Subject: Kubelet, Address: "localhost:" + port},
+		{Subject: Balancer, Address: address(plain)},
+		{Subject: DNSTCP, Address: address(closed), Name: "kubernetes.default.svc.cluster.local."},
+		{Subject: DNSUDP, Address: address(closed), Name: "kubernetes.default.svc.cluster.local."},
+		{Subject: Server, Address: mute.Addr().String()},
+		{Subject: Endpoint, Address: "no-such-name.invalid:6443"},
+	}
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ours.Certificate().Raw})
+	a, err := Ask(t.Context(), &Task{Targets: list, CA: string(ca)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[int]Unreachable{
+		1: BadCertificate, 2: OtherProgram, 3: Refused, 6: Refused, 7: Refused, 8: Dropped, 9: NameUnknown,
+	}
+	got := map[int]Unreachable{}
+	for _, f := range a.Failed {
+		got[f.Target] = f.Kind
+	}
+	for i, target := range list {
+		if got[i] != want[i] {
+			t.Errorf("%s at %s: got %q, want %q: %+v", target.Subject, target.Address, got[i], want[i], a.Failed)
+		}
+	}
+	if a.Asked != len(list) || a.Forwarding != "0" && a.Forwarding != "1" {
+		t.Errorf("got %+v", a)
+	}
+}
+
+// Where the time ends, no target is said not to answer.
+func TestAsk_WithoutTime(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = mute.Close() }()
+	if a, err := Ask(ctx, &Task{Targets: []Target{{Subject: Service, Address: mute.Addr().String()}}}); err == nil {
+		t.Errorf("got %+v", a)
+	}
+	if _, err := Ask(t.Context(), &Task{CA: "none"}); err == nil {
+		t.Error("a CA that is none was taken")
+	}
+}
