@@ -1,0 +1,80 @@
+package traffic
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Identity is what a server says of itself.
+type Identity struct {
+	// Run is the ID of the test run; the server answers no requests of other runs.
+	Run string
+	// Server and Node are the names of the pod and its Node.
+	Server, Node string
+}
+
+// headerTimeout is how long a client may take for the first line of its request.
+const headerTimeout = 5 * time.Second
+
+// Serve answers by TCP and UDP until ctx ends. It closes both sockets.
+func Serve(ctx context.Context, tcp net.Listener, udp net.PacketConn, id Identity) error {
+	server := &http.Server{ReadHeaderTimeout: headerTimeout, Handler: http.HandlerFunc(id.serveHTTP)}
+	server.SetKeepAlivesEnabled(false)
+	stop := context.AfterFunc(ctx, func() {
+		_ = server.Close()
+		_ = udp.Close()
+	})
+	defer stop()
+	failed := make(chan error, 2)
+	go func() { failed <- server.Serve(tcp) }()
+	go func() { failed <- id.serveUDP(udp) }()
+	err := <-failed
+	_, _ = server.Close(), udp.Close()
+	<-failed
+	if ctx.Err() != nil || errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return fmt.Errorf("serve requests: %w", err)
+}
+
+func (id Identity) serveHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == HealthPath {
+		return
+	}
+	run, nonce, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	if run != id.Run {
+		http.Error(w, "the request is not of this test run", http.StatusNotFound)
+		return
+	}
+	_, _ = w.Write(id.answer(nonce, r.RemoteAddr))
+}
+
+func (id Identity) serveUDP(conn net.PacketConn) error {
+	buffer := make([]byte, largest)
+	for {
+		n, from, err := conn.ReadFrom(buffer)
+		if err != nil {
+			return err
+		}
+		run, nonce, _ := strings.Cut(string(buffer[:n]), "/")
+		if run == id.Run {
+			_, _ = conn.WriteTo(id.answer(nonce, from.String()), from)
+		}
+	}
+}
+
+func (id Identity) answer(nonce, from string) []byte {
+	host, _, err := net.SplitHostPort(from)
+	if err != nil {
+		host = from
+	}
+	a := Answer{Run: id.Run, Nonce: nonce, Server: id.Server, Node: id.Node, Client: host}
+	data, _ := json.Marshal(a) // it has strings only
+	return data
+}
