@@ -19,7 +19,7 @@ DIST     ?= dist
 REGISTRY ?= ghcr.io/ccmadm
 # What differs from its neighbours in length more than in kind: left to make long, unless RUN names it.
 LONG    := ^TestInitAgain_Upgraded|^TestSecrets|^TestCrash_AtRandom|^TestControlPlanes_Inventory|^TestRealCCM_VSphere|^TestFaults_(AWS|Cloud|DaemonSet|Inventory|Sample|StaticPod|VSphere)
-LONG    := $(LONG)|^TestModes/^three|^TestMachineIdentity|^TestImageMissing|^TestRehearse/^vsphere|^TestCatalogue_Machine|^TestMigrationByBGP|^TestControlPlaneVIP_BGP
+LONG    := $(LONG)|^TestModes/^three|^TestMachineIdentity|^TestImageMissing|^TestRehearse/^vsphere|^TestCatalogue_Machine|^TestMigrationByBGP|^TestControlPlaneVIP_BGP|^TestLoadBalancerSuite
 # Tests of vendors' managers, which need a release for the machines' Kubernetes.
 VENDORS_TESTS := ^TestRealCCM|^TestRehearse
 # Measurements have limits that a busy machine misses, and say nothing about right and wrong: see measure. The long ways

@@ -22,7 +22,7 @@ const (
 // asker sends requests to the API server, and sends those again that it may answer otherwise in a moment.
 type asker struct {
 	tell func(string, ...any)
-	// patience is apiPatience, unless a test has less.
+	// patience is how long a request is repeated.
 	patience time.Duration
 
 	mu      sync.Mutex
@@ -43,10 +43,6 @@ func (a *asker) do(ctx context.Context, what string, request func(context.Contex
 
 // doFor is do with a time for each try.
 func (a *asker) doFor(ctx context.Context, timeout time.Duration, what string, request func(context.Context) error) error {
-	patience := a.patience
-	if patience == 0 {
-		patience = apiPatience
-	}
 	started := time.Now()
 	for {
 		err := once(ctx, timeout, request)
@@ -58,8 +54,8 @@ func (a *asker) doFor(ctx context.Context, timeout time.Duration, what string, r
 			return fmt.Errorf("%s: %w", what, context.Cause(ctx))
 		case !temporary(err):
 			return fmt.Errorf("%s: %w", what, err)
-		case time.Since(started) > patience:
-			return fmt.Errorf("%s: the API server did not answer for %s: %w", what, patience, err)
+		case time.Since(started) > a.patience:
+			return fmt.Errorf("%s: the API server did not answer for %s: %w", what, a.patience, err)
 		}
 		a.again(what, err)
 		select {

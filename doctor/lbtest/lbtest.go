@@ -176,7 +176,7 @@ func newSuite(o Options) (*suite, error) {
 	}
 	s := &suite{Options: o, id: rand.String(10), clientPort: clientPort, silence: silence, port: o.Port, report: &Report{Namespace: o.Namespace}}
 	s.report.Run = s.id
-	s.api = &asker{tell: s.tell}
+	s.api = &asker{tell: s.tell, patience: apiPatience}
 	var err error
 	if s.client, err = kubernetes.NewForConfig(o.Cluster); err != nil {
 		return nil, fmt.Errorf("connect to the cluster: %w", err)

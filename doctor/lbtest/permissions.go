@@ -49,8 +49,8 @@ func (s *suite) needs() []authorizationv1.ResourceAttributes {
 
 // permitted asks whether the user may do all that it takes, before anything is made.
 func (s *suite) permitted(ctx context.Context) error {
-	s.api.patience = firstPatience
-	defer func() { s.api.patience = 0 }()
+	defer func(patience time.Duration) { s.api.patience = patience }(s.api.patience)
+	s.api.patience = min(s.api.patience, firstPatience)
 	var denied []string
 	for _, a := range s.needs() {
 		question := &authorizationv1.SelfSubjectAccessReview{

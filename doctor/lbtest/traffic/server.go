@@ -24,7 +24,7 @@ const headerTimeout = 5 * time.Second
 
 // Serve answers by TCP and UDP until ctx ends. It closes both sockets.
 func Serve(ctx context.Context, tcp net.Listener, udp net.PacketConn, id Identity) error {
-	server := &http.Server{ReadHeaderTimeout: headerTimeout, Handler: http.HandlerFunc(id.serveHTTP)}
+	server := &http.Server{ReadHeaderTimeout: headerTimeout, Handler: id}
 	server.SetKeepAlivesEnabled(false)
 	stop := context.AfterFunc(ctx, func() {
 		_ = server.Close()
@@ -43,7 +43,8 @@ func Serve(ctx context.Context, tcp net.Listener, udp net.PacketConn, id Identit
 	return fmt.Errorf("serve requests: %w", err)
 }
 
-func (id Identity) serveHTTP(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP answers a request by TCP.
+func (id Identity) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == HealthPath {
 		return
 	}
@@ -62,11 +63,19 @@ func (id Identity) serveUDP(conn net.PacketConn) error {
 		if err != nil {
 			return err
 		}
-		run, nonce, _ := strings.Cut(string(buffer[:n]), "/")
-		if run == id.Run {
-			_, _ = conn.WriteTo(id.answer(nonce, from.String()), from)
+		if data := id.Datagram(buffer[:n], from.String()); data != nil {
+			_, _ = conn.WriteTo(data, from)
 		}
 	}
+}
+
+// Datagram is the answer to a request by UDP from IP:PORT; nil: it is of another run.
+func (id Identity) Datagram(request []byte, from string) []byte {
+	run, nonce, _ := strings.Cut(string(request), "/")
+	if run != id.Run {
+		return nil
+	}
+	return id.answer(nonce, from)
 }
 
 func (id Identity) answer(nonce, from string) []byte {
