@@ -1,6 +1,7 @@
 package lbtest
 
 import (
+	"bytes"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -11,10 +12,11 @@ import (
 // suiteName is what build servers show.
 const suiteName = "ccmadm lb test"
 
-// junit writes elements token by token: what encodes structs by reflection would be a hundredth of the program.
+// junit writes elements, and has package xml escape texts: what encodes structs by reflection would make the program larger by a
+// hundredth.
 type junit struct {
-	*xml.Encoder
-	err error
+	bytes.Buffer
+	depth int
 }
 
 // attribute is a name and its value.
@@ -22,30 +24,44 @@ type attribute [2]string
 
 // element writes one, with what is in it.
 func (j *junit) element(name string, attributes []attribute, content func()) {
-	start := xml.StartElement{Name: xml.Name{Local: name}}
-	for _, a := range attributes {
-		start.Attr = append(start.Attr, xml.Attr{Name: xml.Name{Local: a[0]}, Value: a[1]})
+	j.open(name, attributes)
+	if content == nil {
+		j.WriteString("/>\n")
+		return
 	}
-	j.token(start)
-	if content != nil {
-		content()
-	}
-	j.token(start.End())
+	j.WriteString(">\n")
+	j.depth++
+	content()
+	j.depth--
+	j.WriteString(j.indent() + "</" + name + ">\n")
 }
 
-func (j *junit) token(t xml.Token) {
-	if j.err == nil {
-		j.err = j.EncodeToken(t)
+// text writes an element that has only text.
+func (j *junit) text(name, text string) {
+	j.open(name, nil)
+	j.WriteString(">" + escaped(text) + "</" + name + ">\n")
+}
+
+func (j *junit) open(name string, attributes []attribute) {
+	j.WriteString(j.indent() + "<" + name)
+	for _, a := range attributes {
+		j.WriteString(" " + a[0] + `="` + escaped(a[1]) + `"`)
 	}
+}
+
+func (j *junit) indent() string { return strings.Repeat("  ", j.depth) }
+
+// escaped is a text for an attribute or between elements. A character that XML does not have becomes U+FFFD.
+func escaped(text string) string {
+	var b bytes.Buffer
+	_ = xml.EscapeText(&b, []byte(text)) // a buffer takes all
+	return b.String()
 }
 
 // WriteJUnit writes the report as JUnit's XML, as build servers read it.
 func (r *Report) WriteJUnit(out io.Writer) error {
-	if _, err := io.WriteString(out, xml.Header); err != nil {
-		return err
-	}
-	j := &junit{Encoder: xml.NewEncoder(out)}
-	j.Indent("", "  ")
+	j := &junit{}
+	j.WriteString(xml.Header)
 	j.element("testsuites", nil, func() {
 		j.element("testsuite", []attribute{
 			{"name", suiteName}, {"tests", strconv.Itoa(len(r.Checks))}, {"failures", strconv.Itoa(r.Count(Fail))},
@@ -53,13 +69,7 @@ func (r *Report) WriteJUnit(out io.Writer) error {
 			{"timestamp", r.Started.UTC().Format("2006-01-02T15:04:05")},
 		}, func() { r.junitContent(j) })
 	})
-	if j.err == nil {
-		j.err = j.Close()
-	}
-	if j.err != nil {
-		return fmt.Errorf("encode JUnit's XML: %w", j.err)
-	}
-	_, err := fmt.Fprintln(out)
+	_, err := out.Write(j.Bytes())
 	return err
 }
 
@@ -78,7 +88,7 @@ func (r *Report) junitContent(j *junit) {
 				j.element(name, []attribute{{"message", c.Reason}}, nil)
 			}
 			lines := append([]string{c.Asked, fmt.Sprintf("lost requests: %d", c.Lost)}, c.Notes...)
-			j.element("system-out", nil, func() { j.token(xml.CharData(strings.Join(lines, "\n"))) })
+			j.text("system-out", strings.Join(lines, "\n"))
 		})
 	}
 }
