@@ -45,11 +45,11 @@ type wanted struct {
 // probe is one check at work: its Services, and what it counts.
 type probe struct {
 	*suite
-	made  []string
+	made []string
 	// counting guards lost, since clients ask at once.
 	counting sync.Mutex
-	lost  int
-	notes []string
+	lost     int
+	notes    []string
 }
 
 // balancer is a Service with its addresses.
