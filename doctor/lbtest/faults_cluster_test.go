@@ -25,18 +25,78 @@ func TestCluster_Faults(t *testing.T) {
 		fail    []string
 		wantWhy string
 	}{
-		{"no address", func(w *world) { w.noAddress = true }, []string{"tcp", "tcp-local"}, []string{"tcp", "tcp-local"}, "has no address after"},
-		{"no answer", func(w *world) { w.deaf = true }, []string{"tcp"}, []string{"tcp"}, "does not answer within"},
-		{"no answer by UDP", func(w *world) { w.deafUDP = true }, []string{"tcp", "udp"}, []string{"udp"}, "does not answer within"},
-		{"source translated", func(w *world) { w.translates = true }, []string{"tcp", "tcp-local", "udp-local"}, []string{"tcp-local", "udp-local"}, "an address of Node"},
-		{"answers without endpoints", func(w *world) { w.answersAlways = true }, []string{"no-endpoints"}, []string{"no-endpoints"}, "still answers without an endpoint"},
-		{"former port", func(w *world) { w.keepsPort = true }, []string{"change-port"}, []string{"change-port"}, "still answers at the former port"},
-		{"address not given back", func(w *world) { w.keepsAddress = true }, []string{"requested-loadbalancerip"}, []string{"requested-loadbalancerip"}, "was given back and asked for"},
-		{"address given twice", func(w *world) { w.givesTwice = true }, []string{"requested-annotation"}, []string{"requested-annotation"}, "both Services have"},
-		{"requests ignored", func(w *world) { w.ignoresRequests = true }, []string{"requested-loadbalancerip", "shared-address"}, []string{"requested-loadbalancerip"}, "was given back and asked for"},
-		{"no affinity", func(w *world) { w.ignoresAffinity = true }, []string{"session-affinity"}, []string{"session-affinity"}, "endpoints answer"},
-		{"one endpoint", func(w *world) { w.sticks = true }, []string{"tcp", "session-affinity"}, []string{"tcp", "session-affinity"}, "endpoint"},
-		{"lost requests", func(w *world) { w.lossy = 60 }, []string{"tcp"}, []string{"tcp"}, "still loses requests"},
+		{
+			"no address", func(w *world) { w.noAddress = true },
+			[]string{"tcp", "tcp-local"},
+			[]string{"tcp", "tcp-local"},
+			"has no address after",
+		},
+		{
+			"no answer", func(w *world) { w.deaf = true },
+			[]string{"tcp"},
+			[]string{"tcp"},
+			"does not answer within",
+		},
+		{
+			"no answer by UDP", func(w *world) { w.deafUDP = true },
+			[]string{"tcp", "udp"},
+			[]string{"udp"},
+			"does not answer within",
+		},
+		{
+			"source translated", func(w *world) { w.translates = true },
+			[]string{"tcp", "tcp-local", "udp-local"},
+			[]string{"tcp-local", "udp-local"},
+			"an address of Node",
+		},
+		{
+			"answers without endpoints", func(w *world) { w.answersAlways = true },
+			[]string{"no-endpoints"},
+			[]string{"no-endpoints"},
+			"still answers without an endpoint",
+		},
+		{
+			"former port", func(w *world) { w.keepsPort = true },
+			[]string{"change-port"},
+			[]string{"change-port"},
+			"still answers at the former port",
+		},
+		{
+			"address not given back", func(w *world) { w.keepsAddress = true },
+			[]string{"requested-loadbalancerip"},
+			[]string{"requested-loadbalancerip"},
+			"was given back and asked for",
+		},
+		{
+			"address given twice", func(w *world) { w.givesTwice = true },
+			[]string{"requested-annotation"},
+			[]string{"requested-annotation"},
+			"both Services have",
+		},
+		{
+			"requests ignored", func(w *world) { w.ignoresRequests = true },
+			[]string{"requested-loadbalancerip", "shared-address"},
+			[]string{"requested-loadbalancerip"},
+			"was given back and asked for",
+		},
+		{
+			"no affinity", func(w *world) { w.ignoresAffinity = true },
+			[]string{"session-affinity"},
+			[]string{"session-affinity"},
+			"endpoints answer",
+		},
+		{
+			"one endpoint", func(w *world) { w.sticks = true },
+			[]string{"tcp", "session-affinity"},
+			[]string{"tcp", "session-affinity"},
+			"endpoint",
+		},
+		{
+			"lost requests", func(w *world) { w.lossy = 60 },
+			[]string{"tcp"},
+			[]string{"tcp"},
+			"still loses requests",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, 20+i, test.fault)

@@ -64,8 +64,12 @@ func (r *Report) WriteJUnit(out io.Writer) error {
 	j.WriteString(xml.Header)
 	j.element("testsuites", nil, func() {
 		j.element("testsuite", []attribute{
-			{"name", suiteName}, {"tests", strconv.Itoa(len(r.Checks))}, {"failures", strconv.Itoa(r.Count(Fail))},
-			{"errors", strconv.Itoa(r.Count(Error))}, {"skipped", strconv.Itoa(r.Count(Skip))}, {"time", junitTime(r.Seconds)},
+			{"name", suiteName},
+			{"tests", strconv.Itoa(len(r.Checks))},
+			{"failures", strconv.Itoa(r.Count(Fail))},
+			{"errors", strconv.Itoa(r.Count(Error))},
+			{"skipped", strconv.Itoa(r.Count(Skip))},
+			{"time", junitTime(r.Seconds)},
 			{"timestamp", r.Started.UTC().Format("2006-01-02T15:04:05")},
 		}, func() { r.junitContent(j) })
 	})

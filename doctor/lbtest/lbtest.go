@@ -174,8 +174,8 @@ func newSuite(o Options) (*suite, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	s := &suite{Options: o, id: rand.String(10), clientPort: clientPort, silence: silence, port: o.Port, report: &Report{Namespace: o.Namespace}}
-	s.report.Run = s.id
+	s := &suite{Options: o, id: rand.String(10), clientPort: clientPort, silence: silence, port: o.Port}
+	s.report = &Report{Run: s.id, Namespace: o.Namespace}
 	s.api = &asker{tell: s.tell, patience: apiPatience}
 	var err error
 	if s.client, err = kubernetes.NewForConfig(o.Cluster); err != nil {

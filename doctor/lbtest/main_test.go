@@ -222,7 +222,7 @@ func (w *world) syncService(ctx context.Context, svc *corev1.Service, pods []cor
 	port := svc.Spec.Ports[0]
 	key := fmt.Sprintf("%s %s %s %d", svc.Name, address, port.Protocol, port.Port)
 	seen[key] = true
-	w.serve(key, address, svc, pods)
+	w.serve(key, address, svc, pods) //nolint:contextcheck // a front outlives a pass
 	if hosts := hostsOf(svc); len(hosts) == 1 && hosts[0] == address && len(svc.Finalizers) > 0 {
 		return
 	}
@@ -259,7 +259,8 @@ func (w *world) allocate(svc *corev1.Service, balanced bool) string {
 	}
 	for i := range w.pool {
 		address := w.prefix + strconv.Itoa(10+i)
-		free := !slices.Contains(values(w.given), address) || svc.Annotations["metallb.io/allow-shared-ip"] != "" && wish != "" || w.givesTwice && wish != ""
+		shares := svc.Annotations["metallb.io/allow-shared-ip"] != "" || w.givesTwice
+		free := !slices.Contains(values(w.given), address) || shares && wish != ""
 		if free && (wish == "" || wish == address || w.ignoresRequests) {
 			w.given[svc.Name] = address
 			return address

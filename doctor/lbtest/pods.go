@@ -101,7 +101,8 @@ func (s *suite) createPod(ctx context.Context, pod *corev1.Pod) error {
 			return nil
 		case early:
 		case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
-			return finding.Refusedf("%w", err).WithHint("the cluster's admission forbids this pod, which fulfills the Pod Security Standard restricted")
+			return finding.Refusedf("%w", err).
+				WithHint("the cluster's admission forbids this pod, which fulfills the Pod Security Standard restricted")
 		default:
 			return err
 		}
@@ -187,7 +188,7 @@ func (s *suite) notReady(pod *corev1.Pod) error {
 	if why == nil {
 		why = fmt.Errorf("phase %s %s %s", pod.Status.Phase, finding.Clean(pod.Status.Reason), finding.Clean(pod.Status.Message))
 	}
-	return fmt.Errorf("Pod/%s on Node/%s: %w", pod.Name, pod.Spec.NodeName, why)
+	return fmt.Errorf("of Pod/%s on Node/%s: %w", pod.Name, pod.Spec.NodeName, why)
 }
 
 func isReady(pod *corev1.Pod) bool {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -157,13 +158,13 @@ func pause(ctx context.Context, d time.Duration) error {
 
 // whyNot is what conditions say against a Service.
 func whyNot(svc *corev1.Service) string {
-	text := ""
+	var text strings.Builder
 	for _, c := range svc.Status.Conditions {
 		if c.Status != metav1.ConditionTrue {
-			text += fmt.Sprintf("; condition %s is %s: %s: %s", c.Type, c.Status, c.Reason, c.Message)
+			fmt.Fprintf(&text, "; condition %s is %s: %s: %s", c.Type, c.Status, c.Reason, c.Message)
 		}
 	}
-	return finding.Clean(text)
+	return finding.Clean(text.String())
 }
 
 func hostsOf(svc *corev1.Service) (hosts []string) {

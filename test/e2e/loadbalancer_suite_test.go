@@ -60,8 +60,8 @@ func TestLoadBalancerSuite(t *testing.T) {
 // suite runs it on the client's machine, and requires that all checks passed.
 func (l *lab) suite(t *testing.T, flags string) *lbtest.Report {
 	t.Helper()
-	r := l.sh(t, clientMachine, "ccmadm lb test --kubeconfig /root/suite.conf --wait 90s --timeout 5m30s -o json "+flags+" 2>/root/suite.log; "+
-		"status=$?; [ $status = 0 ] || cat /root/suite.log >&2; exit $status")
+	r := l.sh(t, clientMachine, "ccmadm lb test --kubeconfig /root/suite.conf --wait 90s --timeout 5m30s -o json "+flags+
+		" 2>/root/suite.log; status=$?; [ $status = 0 ] || cat /root/suite.log >&2; exit $status")
 	if r.code != 0 {
 		t.Fatalf("ccmadm lb test %s: exit status %d\n%s", flags, r.code, r.out)
 	}

@@ -85,7 +85,8 @@ func (st *suite) declare(cmd *cobra.Command, image string) {
 		"address of this machine as the cluster sees it, if a router translates it (default: its own)")
 	flags.IntVar(&o.MaxNodes, "max-nodes", 10, "on how many Nodes a client pod runs; 0: on none")
 	flags.IntVar(&o.Requests, "requests", 20, "how many requests each client sends in a row")
-	flags.BoolVar(&o.Disrupt, "disrupt", false, "also restart the node agent of provider onprem that announces an address, and count lost requests")
+	flags.BoolVar(&o.Disrupt, "disrupt", false,
+		"also restart the node agent of provider onprem that announces an address, and count lost requests")
 	flags.BoolVar(&o.Keep, "keep", false, "keep the namespace and its pods at the end")
 	flags.StringSliceVar(&o.Only, "run", nil, "names of the checks to run, with commas (default: all)")
 	flags.StringSliceVar(&o.Skip, "skip", nil, "names of checks to leave out, with commas")
