@@ -22,7 +22,7 @@ LONG    := ^TestSecrets|^TestCrash_AtRandom|^TestRealCCM_VSphere|^TestFaults_(AW
 LONG    := $(LONG)|^TestModes/^three|^TestMachineIdentity|^TestImageMissing|^TestRehearse|^TestCatalogue_Machine|^TestMigrationByBGP|^TestControlPlaneVIP
 # What unit tests, or another test on machines, show as well, and what takes three control planes.
 LONG    := $(LONG)|^TestControlPlanes|^TestInventory|^TestDaemonSet|^TestConfigurer|^TestLeastPrivilege|^TestDoctorHost|^TestExternalCA
-LONG    := $(LONG)|^TestLint_Vendors|^TestInitAgain|^TestRealCCM_AWS|^TestLoadBalancerBehaviour|^TestDoctorProbe
+LONG    := $(LONG)|^TestLint_Vendors|^TestInitAgain|^TestRealCCM_AWS|^TestLoadBalancerBehaviour|^TestDoctorProbe|^TestLoadBalancerSuite
 # Tests of vendors' managers, which need a release for the machines' Kubernetes.
 VENDORS_TESTS := ^TestRealCCM|^TestRehearse|^TestSecrets|^TestFaults_(AWS|Cloud|Sample|VSphere)
 # Measurements have limits that a busy machine misses, and say nothing about right and wrong: see measure. The long ways

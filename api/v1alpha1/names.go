@@ -37,6 +37,8 @@ const (
 	// their names.
 	ProbeLabel = "ccmadm.dev/probe"
 	ProbeName  = "ccmadm-probe"
+	// LBTestLabel is on all that `ccmadm lb test` makes. Its value is the ID of the run.
+	LBTestLabel = "ccmadm.dev/lb-test"
 	// LeaseName is the Lease of a cloud-controller-manager whose profile names no other.
 	LeaseName = "cloud-controller-manager"
 	// StaticPodUser is the name in the client certificate of a static pod.

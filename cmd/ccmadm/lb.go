@@ -17,6 +17,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/cmd/ccmadm/completion"
 	"github.com/ccmadm/ccmadm/cmd/ccmadm/externalips"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/lbsuite"
 	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
 	"github.com/ccmadm/ccmadm/doctor/network"
 	"github.com/ccmadm/ccmadm/doctor/table"
@@ -26,13 +27,29 @@ import (
 func newLB(s workflow.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lb",
-		Short: "Show load balancers: addresses, announcing Nodes, and problems",
-		Long: `LoadBalancer Services of the provider onprem, and the control plane's own address. None of these commands changes
-anything.`,
+		Short: "Show and test load balancers: addresses, announcing Nodes, and problems",
+		Long: `LoadBalancer Services of the provider onprem, and the control plane's own address. "ccmadm lb test" tests those of any
+implementation, with Services of its own. The other commands change nothing.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newLBList(s), newLBWhy(s), newLBPools(s), newLBProbe(s), newLBVIP(s), newLBExternalIPs(s))
+	cmd.AddCommand(newLBList(s), newLBWhy(s), newLBPools(s), newLBProbe(s), newLBVIP(s), newLBExternalIPs(s), newLBTest(s))
+	return cmd
+}
+
+// newLBTest is the suite of package lbsuite, with the connection of all commands.
+func newLBTest(s workflow.Streams) *cobra.Command {
+	var o observer
+	cmd := lbsuite.NewCommand(s, ownImage+version, exitStatuses(
+		ending{finding.ExitDone, "no check failed"},
+		ending{finding.ExitError, "the cluster does not answer, the pods do not start, or a check could not be done"},
+		ending{finding.ExitPreflight, "this user lacks permissions, which are named; nothing was made"},
+		ending{finding.ExitNotInTime, "--timeout ended the run"},
+		ending{finding.ExitRefused, "the namespace exists and is not a test's, or a run is under way in it"},
+		ending{finding.ExitFound, "a check failed"}), o.config)
+	o.declareKubeconfig(cmd)
+	test := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return asked(test(cmd, args)) }
 	return cmd
 }
 

@@ -1,0 +1,234 @@
+package lbtest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// A run renews its Lease every beat. One that does not for as long as silence is dead: it is judged by whether the object changes,
+// not by its times, since clocks differ.
+const (
+	beat    = 2 * time.Second
+	silence = 10 * time.Second
+	// leaseName is that of the Lease in the namespace.
+	leaseName = "ccmadm-lb-test"
+	// removalPatience is for all that a run has made.
+	removalPatience = 3 * time.Minute
+)
+
+// labels are on all that a run makes.
+func (s *suite) labels() map[string]string {
+	return map[string]string{v1alpha1.LBTestLabel: s.id, v1alpha1.ManagedByLabel: v1alpha1.FieldManager}
+}
+
+func (s *suite) createOptions() metav1.CreateOptions {
+	return metav1.CreateOptions{FieldManager: v1alpha1.FieldManager}
+}
+
+// findNamespace returns the namespace, or nil.
+func (s *suite) findNamespace(ctx context.Context) (found *corev1.Namespace, err error) {
+	err = s.api.do(ctx, "get Namespace/"+s.Namespace, func(ctx context.Context) (err error) {
+		found, err = s.client.CoreV1().Namespaces().Get(ctx, s.Namespace, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			found, err = nil, nil
+		}
+		return err
+	})
+	return found, err
+}
+
+// removeLeftovers removes what a run has left that was killed or kept. It refuses a namespace that no run made, and one of a run that
+// is under way.
+func (s *suite) removeLeftovers(ctx context.Context) error {
+	found, err := s.findNamespace(ctx)
+	if err != nil || found == nil {
+		return err
+	}
+	of, ours := found.Labels[v1alpha1.LBTestLabel]
+	if !ours || found.Labels[v1alpha1.ManagedByLabel] != v1alpha1.FieldManager {
+		return finding.Refusedf("use Namespace/%s: it exists, and no run of this command made it", s.Namespace).
+			WithHint("--namespace names another one, that does not exist")
+	}
+	if found.DeletionTimestamp == nil {
+		if err := s.refuseRunning(ctx); err != nil {
+			return err
+		}
+	}
+	s.tell("removing what run %s left in namespace %s", finding.Clean(of), s.Namespace)
+	limited, cancel := context.WithTimeout(ctx, removalPatience)
+	defer cancel()
+	if err := s.removeNamespace(limited, found); err != nil {
+		return err
+	}
+	if left, err := s.findNamespace(ctx); err != nil || left != nil {
+		if err == nil {
+			err = finding.Errorf("remove Namespace/%s of an earlier run: it is still there after %s", s.Namespace, removalPatience).
+				WithHint("kubectl get namespace %s -o yaml shows what it waits for", s.Namespace)
+		}
+		return err
+	}
+	return nil
+}
+
+// refuseRunning is the error of another run that renews its Lease.
+func (s *suite) refuseRunning(ctx context.Context) error {
+	before, err := s.findLease(ctx)
+	if err != nil || before == nil {
+		return err
+	}
+	s.tell("namespace %s exists: looking for %s whether a run is under way", s.Namespace, s.silence)
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(s.silence):
+	}
+	after, err := s.findLease(ctx)
+	if err != nil || after == nil || after.UID == before.UID && after.ResourceVersion == before.ResourceVersion {
+		return err
+	}
+	holder := "an unknown user"
+	if after.Spec.HolderIdentity != nil {
+		holder = finding.Clean(*after.Spec.HolderIdentity)
+	}
+	return finding.Refusedf("use Namespace/%s: a run is under way there, by %s", s.Namespace, holder).
+		WithHint("wait for its end, or --namespace names another one")
+}
+
+func (s *suite) findLease(ctx context.Context) (found *coordinationv1.Lease, err error) {
+	err = s.api.do(ctx, "get Lease/"+s.Namespace+"/"+leaseName, func(ctx context.Context) (err error) {
+		found, err = s.client.CoordinationV1().Leases(s.Namespace).Get(ctx, leaseName, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			found, err = nil, nil
+		}
+		return err
+	})
+	return found, err
+}
+
+// createNamespace makes the namespace and the Lease. A namespace that another program made meanwhile is not taken.
+func (s *suite) createNamespace(ctx context.Context) error {
+	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace, Labels: s.labels()}}
+	err := s.api.do(ctx, "create Namespace/"+s.Namespace, func(ctx context.Context) error {
+		_, err := s.client.CoreV1().Namespaces().Create(ctx, made, s.createOptions())
+		return err
+	})
+	if apierrors.IsAlreadyExists(err) {
+		found, got := s.findNamespace(ctx)
+		if got != nil {
+			return got
+		}
+		if found != nil && found.Labels[v1alpha1.LBTestLabel] == s.id { // the answer to the first try was lost
+			err = nil
+		}
+	}
+	if err != nil {
+		return err
+	}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: leaseName, Labels: s.labels()}}
+	lease.Spec.HolderIdentity = &s.Holder
+	return s.create(ctx, "Lease/"+leaseName, func(ctx context.Context) error {
+		_, err := s.client.CoordinationV1().Leases(s.Namespace).Create(ctx, lease, s.createOptions())
+		return err
+	})
+}
+
+// create makes an object in the namespace of this run. One that exists was made by a try whose answer was lost.
+func (s *suite) create(ctx context.Context, what string, request func(context.Context) error) error {
+	return s.api.do(ctx, "create "+what, func(ctx context.Context) error {
+		if err := request(ctx); !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+		return nil
+	})
+}
+
+// renew says that the run is under way, until ctx ends. One beat that is missed is not told.
+func (s *suite) renew(ctx context.Context) {
+	leases := s.client.CoordinationV1().Leases(s.Namespace)
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		patch := fmt.Sprintf(`{"spec":{"renewTime":%q}}`, metav1.NowMicro().UTC().Format(metav1.RFC3339Micro))
+		_, _ = leases.Patch(ctx, leaseName, types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: v1alpha1.FieldManager})
+	}, beat)
+}
+
+// remove takes away what this run has made.
+func (s *suite) remove(ctx context.Context) error {
+	found, err := s.findNamespace(ctx)
+	if err == nil && found != nil && found.Labels[v1alpha1.LBTestLabel] == s.id {
+		err = s.removeNamespace(ctx, found)
+	}
+	if err != nil {
+		return finding.Errorf("remove what this run made: %w", err).
+			WithHint("the next run removes it; or: kubectl delete namespace %s", s.Namespace)
+	}
+	return nil
+}
+
+// removeNamespace deletes Services first, and waits until their addresses are given back, then the namespace with the rest. That ends
+// after its pods; one that takes longer than ctx goes on without this program.
+func (s *suite) removeNamespace(ctx context.Context, found *corev1.Namespace) error {
+	var left []corev1.Service
+	err := s.until(ctx, func(ctx context.Context) (done bool, err error) {
+		if left, err = s.listServices(ctx); err != nil {
+			return false, err
+		}
+		for i := range left {
+			if left[i].DeletionTimestamp == nil {
+				if err := s.deleteService(ctx, left[i].Name); err != nil {
+					return false, err
+				}
+			}
+		}
+		return len(left) == 0, nil
+	})
+	if err != nil && len(left) > 0 {
+		return fmt.Errorf("wait for the end of Service/%s/%s, which finalizers %v keep: %w", s.Namespace, left[0].Name, left[0].Finalizers, err)
+	}
+	if err != nil {
+		return err
+	}
+	only := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(found.UID))}
+	err = s.api.do(ctx, "delete Namespace/"+s.Namespace, func(ctx context.Context) error {
+		err := s.client.CoreV1().Namespaces().Delete(ctx, s.Namespace, only)
+		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // it is gone, or was deleted before
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	err = s.until(ctx, func(ctx context.Context) (bool, error) {
+		now, err := s.findNamespace(ctx)
+		return now == nil || now.UID != found.UID, err
+	})
+	if err != nil {
+		s.tell("namespace %s is deleted, and still there: its pods have not ended", s.Namespace)
+	}
+	return nil
+}
+
+// until repeats a look until it holds, its error, or the end of ctx.
+func (s *suite) until(ctx context.Context, holds func(context.Context) (bool, error)) error {
+	for {
+		if done, err := holds(ctx); done || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(often):
+		}
+	}
+}
