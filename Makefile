@@ -47,9 +47,10 @@ LIBS    := $(shell awk '$$1 == "k8s.io/kubernetes" {print $$2}' go.mod)
 LDFLAGS := -s -w -buildid= -X main.version=$(VERSION) -X k8s.io/component-base/version.gitVersion=$(LIBS) -X k8s.io/client-go/pkg/version.gitVersion=$(LIBS)
 # gRPC's pages of traces print with templates, which keep every exported method in a program: 23 MB of each image.
 GOBUILD := go build -tags grpcnotrace -ldflags '$(LDFLAGS)'
-# ccmadm is copied to every machine, and may have 40,000,000 bytes (release/binary.go). Inlining is left to Go's own packages in it, and
-# functions follow each other without gaps: that saves 4.1 of 43.3 MB.
-CLIBUILD := go build -tags grpcnotrace -gcflags=all=-l -gcflags=std= -ldflags '$(LDFLAGS) -funcalign=8'
+# ccmadm is copied to every machine, and may have 40,000,000 bytes (release/binary.go). Only what Go spends its time in is inlined in
+# it: the runtime, locks and cryptography. With everything inlined it has a tenth more, and reads 20,000 objects as fast.
+INLINED  := runtime internal crypto sync
+CLIBUILD := go build -tags grpcnotrace -gcflags=all=-l $(INLINED:%=-gcflags=%/...=) -ldflags '$(LDFLAGS) -funcalign=4'
 CCM     := ghcr.io/ccmadm/cloud-controller-manager:$(VERSION)
 AGENT   := ghcr.io/ccmadm/node-agent:$(VERSION)
 STEPS   := ghcr.io/ccmadm/ccmadm:$(VERSION)
