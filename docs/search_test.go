@@ -118,7 +118,7 @@ func TestTaskPages(t *testing.T) {
 			continue
 		}
 		text := read(t, path)
-		if n := len(strings.Fields(text)); n > most {
+		if n := wordsOf(text); n > most {
 			t.Errorf("%s has %d words, and may have %d", path, n, most)
 		}
 		for _, part := range []string{"## Prerequisites\n", "## Steps\n", "## Verify\n"} {

@@ -27,6 +27,16 @@ function diagrams(md) {
     : fence(tokens, i, ...rest)
 }
 
+// A comment, such as the one that names the test of a block, is for the source. With html: false it would be text of the page.
+function comments(md) {
+  md.block.ruler.before('fence', 'comment', (state, start, end, silent) => {
+    const line = state.src.slice(state.bMarks[start] + state.tShift[start], state.eMarks[start])
+    if (!/^<!--.*-->\s*$/.test(line)) return false
+    if (!silent) state.line = start + 1
+    return true
+  }, { alt: ['paragraph', 'reference', 'blockquote', 'list'] })
+}
+
 // Vue takes two braces for an expression, also where the page has them in a span of code.
 function braces(md) {
   for (const name of ['code_inline', 'text']) {
@@ -45,7 +55,7 @@ export default defineConfig({
   outDir: './dist',
   rewrites: address,
   metaChunk: true,
-  markdown: { html: false, config: (md) => { links(md); diagrams(md); braces(md) } },
+  markdown: { html: false, config: (md) => { links(md); diagrams(md); comments(md); braces(md) } },
   // The pages are not below node_modules, so that what they import is looked for here.
   vite: {
     resolve: {
