@@ -181,8 +181,10 @@ func wordsOfOurs(words []string) []string {
 
 // wordsOfKubectl are the verb and the resource. Helpers of tests write kubectl itself.
 func wordsOfKubectl(words []string) []string {
-	verbs := []string{"annotate", "apply", "config", "create", "delete", "describe", "drain", "expose", "get", "label", "logs", "patch",
-		"rollout", "scale", "uncordon"}
+	verbs := []string{
+		"annotate", "apply", "config", "create", "delete", "describe", "drain", "expose", "get", "label", "logs", "patch",
+		"rollout", "scale", "uncordon",
+	}
 	verb := slices.IndexFunc(words, func(w string) bool { return slices.Contains(verbs, w) })
 	if verb < 0 {
 		return words[:1]

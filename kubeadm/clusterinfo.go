@@ -1,6 +1,7 @@
 package kubeadm
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/x509"
@@ -29,19 +30,19 @@ import (
 const (
 	// signatureTimeout is how long that may take where the controller manager has signed others.
 	signatureTimeout = 15 * time.Second
-	// signerTimeout is how long it may take where it has signed none, as one that has not started yet. On two busy processors that took over a
-	// minute. All tokens may also have expired, so that it is less than kubeadm's five minutes.
-	signerTimeout = 3 * time.Minute
+	// DiscoveryTimeout is how long it may take where it has signed none, as one that has not started yet. On two busy processors that took
+	// over a minute. All tokens may also have expired, so that it is less than kubeadm's five minutes.
+	DiscoveryTimeout = 3 * time.Minute
 )
 
 // clusterInfo fetches the cluster's CA and endpoint as `kubeadm join` does: without trust, then checked against the
 // token's signature and the pinned CA hash.
-func clusterInfo(ctx context.Context, boot BootstrapDiscovery) (ca []byte, server string, err error) {
+func clusterInfo(ctx context.Context, boot BootstrapDiscovery, waits func(time.Duration, error)) (ca []byte, server string, err error) {
 	id, secret, ok := strings.Cut(boot.Token, ".")
 	if !ok {
 		return nil, "", finding.Usagef("read the bootstrap token: want the form abcdef.0123456789abcdef")
 	}
-	info, err := fetchClusterInfo(ctx, boot.Endpoint, id)
+	info, err := fetchClusterInfo(ctx, boot.Endpoint, id, waits)
 	if err != nil {
 		return nil, "", err
 	}
@@ -64,7 +65,7 @@ func clusterInfo(ctx context.Context, boot BootstrapDiscovery) (ca []byte, serve
 }
 
 // fetchClusterInfo waits a while for the signature, and returns what there is after that.
-func fetchClusterInfo(ctx context.Context, endpoint, tokenID string) (*corev1.ConfigMap, error) {
+func fetchClusterInfo(ctx context.Context, endpoint, tokenID string, waits func(time.Duration, error)) (*corev1.ConfigMap, error) {
 	anonymous, err := newClient(&rest.Config{
 		Host: "https://" + endpoint, TLSClientConfig: rest.TLSClientConfig{Insecure: true}, Timeout: 5 * time.Second,
 		QPS: -1, // one request in 200 ms; a limiter would only put its own words before the server's
@@ -75,16 +76,22 @@ func fetchClusterInfo(ctx context.Context, endpoint, tokenID string) (*corev1.Co
 	var info *corev1.ConfigMap
 	var last error
 	begun := time.Now()
-	err = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, signerTimeout, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, DiscoveryTimeout, true, func(ctx context.Context) (bool, error) {
 		cm, err := anonymous.CoreV1().ConfigMaps(metav1.NamespacePublic).Get(ctx, bootstrapapi.ConfigMapClusterInfo, metav1.GetOptions{})
 		switch {
 		case err == nil:
-			info = cm // what one answer said is not undone by the next request, which the deadline may cut off
+			info, last = cm, nil // what one answer said is not undone by the next request, which the deadline may cut off
 		case ctx.Err() == nil: // the end of our patience is no reason
 			last = err
 		}
 		// Without an answer it is asked again: the API server may be restarting.
-		return waitedEnough(info, tokenID, time.Since(begun)), nil
+		limit, why := patience(info, tokenID)
+		left := limit - time.Since(begun)
+		if why == nil || left <= 0 {
+			return true, nil
+		}
+		waits(left, cmp.Or(last, why))
+		return false, nil
 	})
 	if info != nil {
 		return info, nil
@@ -100,16 +107,19 @@ func fetchClusterInfo(ctx context.Context, endpoint, tokenID string) (*corev1.Co
 		WithHint("is the address right, is the API server up, does a firewall stand between? Nothing was changed")
 }
 
-// waitedEnough tells whether a token is signed, or would be by now. An API server that has never answered, where info is
-// nil, is not waited for as long as a signer.
-func waitedEnough(info *corev1.ConfigMap, tokenID string, waited time.Duration) bool {
+// patience is how long all looks may take after one that saw info, and why another look may see more; nil: it cannot. An API server that
+// has never answered, where info is nil, is not waited for as long as a signer.
+func patience(info *corev1.ConfigMap, tokenID string) (time.Duration, error) {
 	if info == nil {
-		return waited > signatureTimeout
+		return signatureTimeout, errors.New("the API server has not answered")
 	}
 	if _, own := info.Data[bootstrapapi.JWSSignatureKeyPrefix+tokenID]; own {
-		return true
+		return 0, nil
 	}
-	return waited > signerTimeout || anySigned(info.Data) && waited > signatureTimeout
+	if anySigned(info.Data) {
+		return signatureTimeout, fmt.Errorf("bootstrap token %s is not signed, and others are", tokenID)
+	}
+	return DiscoveryTimeout, errors.New("the kube-controller-manager has not signed any bootstrap token")
 }
 
 func anySigned(info map[string]string) bool {

@@ -1,16 +1,22 @@
 package kubeadm
 
 import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // On a busy machine the controller manager starts a minute after the API server: until it has signed anything at all,
 // a token that was made just now is not one that the cluster does not have.
-func TestWaitedEnough(t *testing.T) {
+func TestPatience(t *testing.T) {
 	const kubeconfig = "kubeconfig"
 	none, other := map[string]string{kubeconfig: ""}, map[string]string{kubeconfig: "", "jws-kubeconfig-other1": "x"}
 	own := map[string]string{kubeconfig: "", "jws-kubeconfig-abcdef": "x"}
@@ -34,8 +40,9 @@ func TestWaitedEnough(t *testing.T) {
 			if tt.data != nil {
 				info = &corev1.ConfigMap{Data: tt.data}
 			}
-			if got := waitedEnough(info, "abcdef", tt.waited); got != tt.want {
-				t.Errorf("waitedEnough() = %v, want %v", got, tt.want)
+			limit, why := patience(info, "abcdef")
+			if got := why == nil || tt.waited >= limit; got != tt.want {
+				t.Errorf("patience() = %v, %v: enough after %v is %v, want %v", limit, why, tt.waited, got, tt.want)
 			}
 		})
 	}
@@ -50,5 +57,36 @@ func TestTokenError(t *testing.T) {
 		if err := tokenError("10.0.0.1:6443", "abcdef", info); !strings.Contains(err.Error(), want) {
 			t.Errorf("tokenError(%v) = %v, want %q", info, err, want)
 		}
+	}
+}
+
+// An API server that answers 503, then cluster-info without a signature, then with one: each look in vain is told with its reason and
+// the time left.
+func TestFetchClusterInfo_Waits(t *testing.T) {
+	var looks atomic.Int32
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		info := corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, Data: map[string]string{"kubeconfig": ""}}
+		switch looks.Add(1) {
+		case 1:
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		case 2:
+		default:
+			info.Data["jws-kubeconfig-abcdef"] = "x"
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(info)
+	}))
+	defer server.Close()
+	var told []string
+	info, err := fetchClusterInfo(t.Context(), server.Listener.Addr().String(), "abcdef", func(left time.Duration, why error) {
+		told = append(told, fmt.Sprintf("%v %v", left.Round(time.Minute), why))
+	})
+	if err != nil || info.Data["jws-kubeconfig-abcdef"] != "x" {
+		t.Errorf("fetchClusterInfo() = %v, %v", info, err)
+	}
+	if len(told) != 2 || !strings.Contains(told[0], "0s the server is currently unable to handle the request") ||
+		told[1] != "3m0s the kube-controller-manager has not signed any bootstrap token" {
+		t.Errorf("told %q", told)
 	}
 }

@@ -32,13 +32,14 @@ type Cluster struct {
 	Server string
 }
 
-// Discover finds the cluster that the file names.
-func Discover(ctx context.Context, f *File) (*Cluster, error) {
+// Discover finds the cluster that the file names. With a bootstrap token it waits up to [DiscoveryTimeout] for the token's signature, and
+// calls waits at each look in vain, with the time left and the reason.
+func Discover(ctx context.Context, f *File, waits func(left time.Duration, why error)) (*Cluster, error) {
 	if f.DiscoveryFile() != "" {
 		return discoverByFile(ctx, f)
 	}
 	boot := f.BootstrapDiscovery()
-	ca, server, err := clusterInfo(ctx, boot)
+	ca, server, err := clusterInfo(ctx, boot, waits)
 	if err != nil {
 		return nil, err
 	}

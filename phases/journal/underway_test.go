@@ -75,8 +75,11 @@ func TestRenewals(t *testing.T) {
 			{want: NotKnown}, {at: 10 * time.Second, want: UnderWay}, {at: 20 * time.Second, want: UnderWay},
 		}},
 		"a run that is killed between two looks": {version: renewed(12 * time.Second), looks: []look{
-			{want: NotKnown}, {at: 10 * time.Second, want: UnderWay}, {at: 20 * time.Second, want: UnderWay},
-			{at: 30 * time.Second, want: NotKnown}, {at: 40 * time.Second, want: Stopped},
+			{want: NotKnown},
+			{at: 10 * time.Second, want: UnderWay},
+			{at: 20 * time.Second, want: UnderWay},
+			{at: 30 * time.Second, want: NotKnown},
+			{at: 40 * time.Second, want: Stopped},
 		}},
 		"a renewal some time between two far looks": {version: renewed(time.Minute), looks: []look{
 			{want: NotKnown}, {at: 10 * time.Minute, want: NotKnown}, {at: 20 * time.Minute, want: Stopped},

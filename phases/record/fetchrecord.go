@@ -56,7 +56,9 @@ whether the cluster has a node of this machine's name. Refuses what contradicts 
 
 // joinedCluster is the one to be joined, found once.
 func joinedCluster(ctx context.Context, r *workflow.Run) (*kubeadm.Cluster, error) {
-	return r.Cache.Cluster.Get(func() (*kubeadm.Cluster, error) { return kubeadm.Discover(ctx, r.KubeadmFile) })
+	return r.Cache.Cluster.Get(func() (*kubeadm.Cluster, error) {
+		return kubeadm.Discover(ctx, r.KubeadmFile, r.Waiting("the cluster to join", kubeadm.DiscoveryTimeout).StillFor)
+	})
 }
 
 // joinedRecord is the record of the cluster to be joined.

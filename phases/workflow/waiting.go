@@ -23,9 +23,12 @@ func (env *Env) Waiting(what string, atMost time.Duration) *Waiting {
 }
 
 // Still is called each time that what is waited for is not there yet, with the reason, which may be nil.
-func (w *Waiting) Still(why error) {
+func (w *Waiting) Still(why error) { w.StillFor(time.Until(w.end), why) }
+
+// StillFor is Still where the limit depends on the reason: left is the time until then.
+func (w *Waiting) StillFor(left time.Duration, why error) {
 	now := time.Now()
-	left := w.end.Sub(now).Round(time.Second)
+	left = left.Round(time.Second)
 	if now.Before(w.next) || left <= 0 {
 		return
 	}
