@@ -19,11 +19,11 @@ import (
 type Progress int
 
 const (
-	// NotKnown: the Lease is the run's, and was not watched long enough to tell.
+	// NotKnown means that the Lease is the run's, and was not watched long enough to tell.
 	NotKnown Progress = iota
-	// UnderWay: the run has renewed its Lease.
+	// UnderWay means that the run has renewed its Lease.
 	UnderWay
-	// Stopped: the run holds no Lease, or has not renewed it for LeaseLasts.
+	// Stopped means that the run holds no Lease, or has not renewed it for LeaseLasts.
 	Stopped
 )
 

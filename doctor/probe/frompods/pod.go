@@ -110,7 +110,7 @@ func (r *run) await(ctx context.Context, created *corev1.Pod, asked int) (*probe
 		cancel()
 		switch {
 		case apierrors.IsNotFound(err), err == nil && pod.UID != created.UID:
-			return nil, fmt.Errorf("Pod/%s/%s was deleted meanwhile", v1alpha1.Namespace, created.Name)
+			return nil, fmt.Errorf("ask by Pod/%s/%s: it was deleted meanwhile", v1alpha1.Namespace, created.Name)
 		case err != nil:
 			last = fmt.Errorf("look at Pod/%s/%s: %w", v1alpha1.Namespace, created.Name, err)
 		case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
