@@ -35,6 +35,9 @@ const (
 	often          = 500 * time.Millisecond
 	// removalPatience is for what is deleted at the end.
 	removalPatience = time.Minute
+	// machineFirst is how long a pod waits for the answer from its machine. CNI plugin bridge turns ip_forward on for each pod that it
+	// connects, and would hide that it was off.
+	machineFirst = 10 * time.Second
 )
 
 // Options say how Nodes are asked.
@@ -163,7 +166,7 @@ func (b *book) enter(s probe.Source, targets []probe.Target) {
 	b.facts.Sources = append(b.facts.Sources, s)
 }
 
-// askNode asks from a machine and from a pod on it, side by side.
+// askNode asks from a machine, and then from a pod on it.
 func (r *run) askNode(ctx context.Context, n *corev1.Node, tasks map[probe.Place]*probe.Task) []probe.Source {
 	list := []probe.Source{{Node: n.Name, From: probe.Machine}, {Node: n.Name, From: probe.Pod}}
 	if os := n.Labels[corev1.LabelOSStable]; os != "" && os != "linux" {
@@ -173,6 +176,7 @@ func (r *run) askNode(ctx context.Context, n *corev1.Node, tasks map[probe.Place
 		return list
 	}
 	var all sync.WaitGroup
+	answered := make(chan struct{})
 	for i := range list {
 		s := &list[i]
 		if s.From == probe.Pod && !hasPodNetwork(n) {
@@ -180,6 +184,14 @@ func (r *run) askNode(ctx context.Context, n *corev1.Node, tasks map[probe.Place
 			continue
 		}
 		all.Go(func() {
+			if s.From == probe.Machine {
+				defer close(answered)
+			} else {
+				select {
+				case <-answered:
+				case <-time.After(machineFirst):
+				}
+			}
 			answer, err := r.ask(ctx, n, s.From, tasks[s.From])
 			if err != nil {
 				s.Unasked = finding.Clean(err.Error())
