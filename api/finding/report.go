@@ -41,20 +41,28 @@ func (f *Finding) text() string {
 	return b.String()
 }
 
-// WriteJSON writes findings for programs, as one list. "rule" is the ID under its older name.
+// WriteJSON writes findings for programs, as one list.
 func WriteJSON(out io.Writer, findings []Finding) error {
-	type entry struct {
-		Rule ID `json:"rule"`
-		Finding
-		Fixable bool `json:"fixable"`
-	}
-	list := []entry{}
-	for _, f := range findings {
-		list = append(list, entry{Rule: f.ID, Finding: f, Fixable: f.Fixable()})
-	}
 	encoder := json.NewEncoder(out)
 	encoder.SetIndent("", "  ")
-	return encoder.Encode(list)
+	return encoder.Encode(Listed(findings))
+}
+
+// Entry is a finding as programs read it.
+type Entry struct {
+	// Rule is the ID under its older name.
+	Rule ID `json:"rule"`
+	Finding
+	Fixable bool `json:"fixable"`
+}
+
+// Listed returns entries of findings, in their order.
+func Listed(findings []Finding) []Entry {
+	list := []Entry{}
+	for _, f := range findings {
+		list = append(list, Entry{Rule: f.ID, Finding: f, Fixable: f.Fixable()})
+	}
+	return list
 }
 
 // Explain writes all that the catalogue says of a kind.

@@ -121,8 +121,8 @@ func (a *adopter) bind(cmd *cobra.Command, s workflow.Streams, list []workflow.P
 	declareVerbose(flags, &a.verbose)
 	declareNodeTimeout(flags, adoption)
 	declareSkip(flags, &adoption.Remote)
-	output.Var(cmd, &o.Output, "text, or json for one object per change of a node's state and per step; messages go to standard error",
-		output.Text, output.JSON)
+	output.Var(cmd, &o.Output, "text, or json or yaml for one object per change of a node's state and per step; messages go to standard error",
+		output.Text, output.JSON, output.YAML)
 	flags.BoolVar(&adoption.Yes, "yes", false, "do not ask")
 	flags.BoolVar(&o.DryRun, "dry-run", false, "show the plan and each object, and change nothing")
 	flags.BoolVar(&o.Force, "force", false, "take over fields that another field manager owns")
@@ -155,7 +155,7 @@ func (a *adopter) newRun(cmd *cobra.Command, s workflow.Streams) (*workflow.Run,
 	o := a.options
 	a.adoption.Via = fleet.Via(a.via)
 	o.Flags.Mode, o.Quiet, o.Line = config.Mode(a.mode), !a.verbose, commandLine(cmd, nil)
-	if err := output.Check(o.Output, output.Text, output.JSON); err != nil {
+	if err := output.Check(o.Output, output.Text, output.JSON, output.YAML); err != nil {
 		return nil, err
 	}
 	err := checkParallel(&a.adoption.Remote)

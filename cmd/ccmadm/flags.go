@@ -76,7 +76,7 @@ func (w *workflowFlags) newRun(cmd *cobra.Command, s workflow.Streams, single bo
 	if o.Flags.Credentials, err = parseCredentials(w.credentials); err != nil {
 		return nil, err
 	}
-	if err := output.Check(o.Output, output.Text, output.JSON); err != nil {
+	if err := output.Check(o.Output, output.Text, output.JSON, output.YAML); err != nil {
 		return nil, err
 	}
 	return workflow.New(cmd.Context(), machine.New(), o, s, version)
@@ -109,7 +109,7 @@ func bindWorkflow(cmd *cobra.Command, s workflow.Streams, w *workflowFlags, list
 	flags := cmd.Flags()
 	w.options.Kubeadm = kubeadm.Flags(w.options.Role)
 	w.declare(flags)
-	output.Var(cmd, &w.options.Output, "text, or json for one object per change of a node's state", output.Text, output.JSON)
+	output.Var(cmd, &w.options.Output, "text, or json or yaml for one object per change of a node's state", output.Text, output.JSON, output.YAML)
 	w.options.Kubeadm.VisitAll(func(f *pflag.Flag) {
 		if flags.Lookup(f.Name) == nil && f.Name != "skip-phases" { // those are ours; kubeadm's own go after --
 			flags.AddFlag(f) // the same flag in both sets: it travels once

@@ -85,7 +85,7 @@ func TestWait_ServerThatHangs(t *testing.T) {
 			client := kubernetes.NewForConfigOrDie(tt.config(t))
 			start := time.Now()
 			_, err := Wait(within(t, 5*time.Second), client, WaitOptions{Until: Addressed, Changed: quiet})
-			if took := time.Since(start); took > 6*time.Second {
+			if took := time.Since(start); took > 10*time.Second { // a busy machine is late; a request has 30 s
 				t.Errorf("took %s", took)
 			}
 			if err == nil || !strings.Contains(err.Error(), tt.wantErr) {

@@ -36,20 +36,21 @@ func NewYAML(out io.Writer) *Objects {
 }
 
 // Show takes one change.
-func (o *Objects) Show(s Status) { o.write(s) }
+func (o *Objects) Show(s Status) { o.Write(s) }
 
 // Tell takes what is wrong beside nodes: an object with the one field "finding".
 func (o *Objects) Tell(f finding.Finding) {
-	o.write(map[string]finding.Finding{"finding": f})
+	o.Write(map[string]finding.Finding{"finding": f})
 }
 
-func (o *Objects) write(v any) {
+// Write takes anything else, by its JSON fields.
+func (o *Objects) Write(v any) {
 	data, err := o.encode(v)
 	if err == nil {
 		_, err = o.out.Write(data)
 	}
 	if err != nil && o.err == nil {
-		o.err = fmt.Errorf("show nodes: %w", err)
+		o.err = fmt.Errorf("write objects: %w", err)
 	}
 }
 

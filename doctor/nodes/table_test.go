@@ -266,10 +266,12 @@ func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe
 
 func TestDisplays_TellOfWriteErrors(t *testing.T) {
 	list := NewList(brokenPipe{}, false)
-	for name, d := range map[string]Display{"list": list, "table": NewTable(brokenPipe{}, false), "json": NewJSONLines(brokenPipe{})} {
-		t.Run(name, func(t *testing.T) {
+	for want, d := range map[string]Display{
+		"show nodes: broken pipe": list, "show nodes: broken pipe ": NewTable(brokenPipe{}, false), "write objects: broken pipe": NewJSONLines(brokenPipe{}),
+	} {
+		t.Run(want, func(t *testing.T) {
 			show(d)
-			if err := d.Close(); err == nil || err.Error() != "show nodes: broken pipe" {
+			if err := d.Close(); err == nil || err.Error() != strings.TrimSpace(want) {
 				t.Errorf("got error %v", err)
 			}
 		})

@@ -3,7 +3,6 @@ package adoption
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -77,12 +76,12 @@ Writes nothing.`,
 
 // showPlan prints a table, and for programs an object for each node.
 func showPlan(env *workflow.Env, plan []*fleet.Node) error {
-	if env.Output == "json" {
-		encoder := json.NewEncoder(env.Out)
+	if objects := env.Objects(); objects != nil {
 		for _, n := range plan {
-			if err := encoder.Encode(n.Line()); err != nil {
-				return fmt.Errorf("show the plan: %w", err)
-			}
+			objects.Write(n.Line())
+		}
+		if err := objects.Close(); err != nil {
+			return fmt.Errorf("show the plan: %w", err)
 		}
 	}
 	w := table.New(env.Progress(), "NODE", "ROLE", "KUBELET", "ADDRESS", "PROVIDER ID", "FLAGS", "TO DO")

@@ -25,7 +25,7 @@ type Check struct {
 // RunChecks runs all of them and fails once, with every failure by its name. What several checks need and none gets,
 // such as a provider that is not found, is one failure, and the first of them says it. A refusal cannot be ignored, and
 // no hint says that it can. With
-// -o json the findings go to Out as a list.
+// -o json or -o yaml the findings go to Out as a list.
 func RunChecks(ctx context.Context, r *Run, checks []Check) error {
 	var failed []error
 	var hints []string
@@ -67,10 +67,8 @@ func RunChecks(ctx context.Context, r *Run, checks []Check) error {
 		r.Sayf("%s passed", finding.Count(len(checks), "check"))
 		return nil
 	}
-	if r.Output == "json" {
-		if err := finding.WriteJSON(r.Out, list); err != nil {
-			return err
-		}
+	if err := writeFindings(r.Env, list); err != nil {
+		return err
 	}
 	last := "nothing was changed"
 	if ignorable && !r.Existing && !r.AllChecksHold {
@@ -78,6 +76,19 @@ func RunChecks(ctx context.Context, r *Run, checks []Check) error {
 	}
 	hints = append(hints, last)
 	return &finding.Error{Code: code, Err: fmt.Errorf("preflight: %w", errors.Join(failed...)), Hint: strings.Join(hints, "\n")}
+}
+
+// writeFindings writes failed checks for programs, as `ccmadm lint` does.
+func writeFindings(env *Env, list []finding.Finding) error {
+	if env.Output == "json" {
+		return finding.WriteJSON(env.Out, list)
+	}
+	objects := env.Objects()
+	if objects == nil {
+		return nil
+	}
+	objects.Write(finding.Listed(list))
+	return objects.Close()
 }
 
 // Ignored tells whether the user has made a failed check a warning.

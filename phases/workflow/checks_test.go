@@ -3,10 +3,14 @@ package workflow
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"io"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 )
@@ -64,5 +68,43 @@ func TestRunChecks_Refused(t *testing.T) {
 	}
 	if want := "leave it out\nnothing was changed"; known.Hint != want {
 		t.Errorf("hint %q, want %q", known.Hint, want)
+	}
+}
+
+// -o yaml has the fields of -o json: failed checks, and the steps of a change.
+func TestObjects_YAML(t *testing.T) {
+	values := func(output string) any {
+		var out bytes.Buffer
+		r := NewRun(nil, Inputs{Output: output}, Streams{Out: &out, Err: io.Discard}, "")
+		fails := func(context.Context, *Run) error { return finding.Preflightf("no room").WithHint("make some") }
+		_ = RunChecks(t.Context(), r, []Check{{finding.CheckWritable, fails}})
+		r.Event(Event{Node: "w1", Step: "Done", Seconds: 1.5, Done: 1, Of: 2})
+		text := out.String()
+		if output == "json" { // YAML is asked for documents, JSON is one after the other
+			text = ""
+			for decoder := json.NewDecoder(&out); decoder.More(); {
+				var value json.RawMessage
+				if err := decoder.Decode(&value); err != nil {
+					t.Fatal(err)
+				}
+				text += "---\n" + string(value) + "\n"
+			}
+		}
+		var list []any
+		for document := range strings.SplitSeq(strings.TrimPrefix(text, "---\n"), "---\n") {
+			var value any
+			if err := yaml.Unmarshal([]byte(document), &value); err != nil {
+				t.Fatalf("%v in %s", err, document)
+			}
+			list = append(list, value)
+		}
+		return list
+	}
+	asJSON := values("json")
+	if list, _ := asJSON.([]any); len(list) != 2 {
+		t.Fatalf("json has %v", asJSON)
+	}
+	if diff := cmp.Diff(asJSON, values("yaml")); diff != "" {
+		t.Errorf("yaml (-json +yaml):\n%s", diff)
 	}
 }

@@ -34,7 +34,7 @@ type Env struct {
 	Phase string
 	// Kubeconfig replaces the administrator's, or on a worker the kubelet's.
 	Kubeconfig string
-	// Output is "text" or "json", for the progress of waiting.
+	// Output is "text", "json" or "yaml", for the progress of waiting.
 	Output string
 	// DryRun says that the run changes nothing.
 	DryRun bool

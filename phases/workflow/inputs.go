@@ -26,7 +26,7 @@ type Inputs struct {
 	Operation Operation
 	// Kubeconfig replaces the administrator's, or on a worker the kubelet's.
 	Kubeconfig string
-	// Output is "text" or "json", for the progress of waiting.
+	// Output is "text", "json" or "yaml", for the progress of waiting.
 	Output string
 	// DryRun shows what would change, and changes nothing.
 	DryRun bool

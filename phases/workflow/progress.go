@@ -1,12 +1,12 @@
 package workflow
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"sync"
 	"time"
 
+	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/machine"
 )
 
@@ -15,7 +15,7 @@ func (env *Env) Sayf(format string, args ...any) {
 	fmt.Fprintf(env.Progress(), "[%s] %s\n", env.Phase, fmt.Sprintf(format, args...))
 }
 
-// Event is a line of -o json beside those of Nodes: how far a change of a node has come.
+// Event is an object of -o json and -o yaml beside those of Nodes: how far a change of a node has come.
 type Event struct {
 	Time time.Time `json:"time"`
 	// Node is the one that is changed.
@@ -31,22 +31,32 @@ type Event struct {
 	Error       string  `json:"error,omitempty"`
 }
 
-// Event writes a line for programs that follow a run.
+// Event writes an object for programs that follow a run.
 func (env *Env) Event(e Event) {
-	if env.Output != "json" {
+	objects := env.Objects()
+	if objects == nil {
 		return
 	}
-	data, err := json.Marshal(e)
-	if err != nil {
+	objects.Write(e)
+	if err := objects.Close(); err != nil {
 		env.Sayf("%v", err)
-		return
 	}
-	fmt.Fprintf(env.Out, "%s\n", data)
 }
 
-// Progress is where lines for people go: not into the way of a program that reads JSON.
+// Objects writes to Out for programs, an object for each value; nil where people read it.
+func (env *Env) Objects() *nodes.Objects {
+	switch env.Output {
+	case "json":
+		return nodes.NewJSONLines(env.Out)
+	case "yaml":
+		return nodes.NewYAML(env.Out)
+	}
+	return nil
+}
+
+// Progress is where lines for people go: not into the way of a program that reads objects.
 func (env *Env) Progress() io.Writer {
-	if env.Output == "json" || env.DryRun && (env.Existing || env.Preview) { // of a diff, Out is what differs
+	if env.Objects() != nil || env.DryRun && (env.Existing || env.Preview) { // of a diff, Out is what differs
 		return env.Err
 	}
 	return env.Out
