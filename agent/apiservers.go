@@ -47,13 +47,14 @@ func newAPIServers(config *rest.Config, slices cache.SharedIndexInformer) *apiSe
 func (p *apiServers) shield(at netip.AddrPort) {
 	if !at.IsValid() {
 		if err := controlplane.Unshield(); err != nil {
-			klog.ErrorS(err, "The shield of a control plane's address may still exist")
+			klog.ErrorS(err, "Cannot remove nftables table inet ccmadm-control-plane")
 		}
 		return
 	}
 	p.hosts = append(p.hosts, at.Addr().String())
 	if err := controlplane.Shield(at); err != nil {
-		klog.ErrorS(err, "A Service with the control plane's address could take this Node's connections to the API server")
+		klog.ErrorS(err, "Cannot write nftables table inet ccmadm-control-plane: a Service with the control plane VIP could redirect "+
+			"connections to the API server")
 	}
 }
 
@@ -86,8 +87,8 @@ func (p *apiServers) without(claims []announce.Claim) []announce.Claim {
 			return false
 		}
 		if _, told := p.told.LoadOrStore(c.Address, true); !told {
-			klog.ErrorS(nil, "A claim has an address of the control plane: it is not announced", "address", c.Address,
-				"services", c.Services)
+			klog.ErrorS(nil, "Service has an address of the control plane: it is not announced; give the Service another address",
+				"address", c.Address, "services", c.Services)
 		}
 		return true
 	})

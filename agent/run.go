@@ -114,7 +114,7 @@ func Run(ctx context.Context, o Options) error {
 func announceUntil(ctx, working context.Context, group *errgroup.Group, node string, c *caches, announcers []announce.Announcer,
 	changed <-chan struct{}, poke func(),
 ) {
-	klog.InfoS("Seen the cluster")
+	klog.InfoS("Caches have synced")
 	kubeProxy, carried := &proxy{}, newProxyReadiness(poke)
 	group.Go(func() error { return c.passwords.run(working, poke) })
 	group.Go(func() error { return kubeProxy.run(working, proxyHealth, poke) })

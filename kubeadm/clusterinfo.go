@@ -104,7 +104,7 @@ func fetchClusterInfo(ctx context.Context, endpoint, tokenID string, waits func(
 			WithHint("the cluster does not publish cluster-info; on a control plane: kubeadm init phase bootstrap-token")
 	}
 	return nil, finding.Preflightf("reach the API server at %s: %w", endpoint, last).
-		WithHint("is the address right, is the API server up, does a firewall stand between? Nothing was changed")
+		WithHint("check the address, the API server, and firewalls between it and this machine. Nothing was changed")
 }
 
 // patience is how long all looks may take after one that saw info, and why another look may see more; nil: it cannot. An API server that
@@ -168,7 +168,8 @@ func checkPins(caData []byte, boot BootstrapDiscovery) error {
 			boot.Endpoint).WithHint("--discovery-token-ca-cert-hash %s", PinOf(certs[0]))
 	}
 	return finding.Preflightf("verify the CA of %s: its hash is %s, which --discovery-token-ca-cert-hash does not name", boot.Endpoint, PinOf(certs[0])).
-		WithHint("either the hash is of another cluster, or something stands between this machine and the API server")
+		WithHint("get a new join command with `ccmadm init phase show-join-command` on a control plane; if the hashes still differ, a proxy " +
+			"or another API server answers at this address")
 }
 
 // PinOf is the hash by which --discovery-token-ca-cert-hash names a CA, sha256:HEX over the public key (RFC 7469).

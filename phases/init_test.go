@@ -91,7 +91,7 @@ func TestKubeadmInit_AFailureGoesOnFromThere(t *testing.T) {
 		_, err := phasestest.Run{Config: phasestest.InitConfig}.Do(t, m, bootstrap.KubeadmControlPlane())
 		delete(runner.Fails, prefix)
 		var known *finding.Error
-		if !errors.As(err, &known) || !strings.Contains(known.Hint, "goes on from here") {
+		if !errors.As(err, &known) || !strings.Contains(known.Hint, "it resumes here") {
 			t.Fatalf("got %v, want an error that says how to go on", err)
 		}
 		if state := machinetest.Content(m, machine.StateFile); !strings.Contains(state, wantStage) || wantStage == "" && state != "" {
@@ -117,7 +117,7 @@ func TestKubeadmPhases_OnAForeignControlPlane(t *testing.T) {
 		_, err := phasestest.Run{Config: phasestest.InitConfig}.Do(t, m, bootstrap.KubeadmControlPlane())
 		phasestest.WantError(t, err, "this machine runs a control plane, or did", finding.ExitUsage)
 		_, err = phasestest.Run{Config: phasestest.InitConfig}.Do(t, m, bootstrap.KubeadmFinish())
-		phasestest.WantError(t, err, "does not say that its first half has ended here", finding.ExitRefused)
+		phasestest.WantError(t, err, "does not record that phase kubeadm-control-plane has finished", finding.ExitRefused)
 	}
 	if got := runner.RanKubeadm(); len(got) > 0 {
 		t.Errorf("kubeadm was run: %q", got)

@@ -215,7 +215,7 @@ func TestCluster_InitAgain_BesideARunThatWasCutShort(t *testing.T) {
 		for _, list := range [][]workflow.Phase{{manager.RBAC(), manager.Addon()}, {manager.Record(), manager.Addon()}} {
 			r, _ := phasestest.Run{Config: phasestest.InitConfig, Inputs: workflow.Inputs{Request: workflow.Request{Single: single}}}.Must(t, m)
 			err := r.Do(t.Context(), list)
-			phasestest.WantError(t, err, "run 1, ccmadm apply on cp1, has not come to a good end", finding.ExitRefused)
+			phasestest.WantError(t, err, "run 1, ccmadm apply on cp1, is not finished", finding.ExitRefused)
 			if got() != left {
 				t.Errorf("managers %s, want %s", got(), left)
 			}
@@ -274,7 +274,7 @@ func TestCluster_InitAgain_OneRunAtATime(t *testing.T) {
 	}
 	drift()
 	err = late.Do(t.Context(), []workflow.Phase{manager.RBAC(), manager.Addon(), manager.Record()})
-	phasestest.WantError(t, err, "the cluster's record has become another one", finding.ExitRefused)
+	phasestest.WantError(t, err, "the cluster's record changed after this run read it", finding.ExitRefused)
 	rec, err := workflow.ReadRecord(t.Context(), client)
 	if err != nil || len(rec.Configuration.ControllerManager.ExtraArgs) != 1 {
 		t.Errorf("the record says %+v, %v", rec, err)

@@ -111,7 +111,7 @@ func TestCluster_Apply_TwoAtATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = late.Do(t.Context(), manager.Apply()[1:])
-	phasestest.WantError(t, err, "the cluster's record has become another one", finding.ExitRefused)
+	phasestest.WantError(t, err, "the cluster's record changed after this run read it", finding.ExitRefused)
 	if late.Changed() {
 		t.Error("something was changed")
 	}

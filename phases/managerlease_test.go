@@ -40,11 +40,11 @@ func TestEndLease(t *testing.T) {
 		{name: "of one that has ended", holder: "former_1", lasts: 15, atLeast: 25 * time.Second, most: 28 * time.Second},
 		{
 			name: "of another one", holder: "cp1_1", lasts: 15, taken: time.Second, kept: true,
-			want: "at work: cp1_1 renews Lease", most: 3 * time.Second,
+			want: "is running: cp1_1 renews Lease", most: 3 * time.Second,
 		},
 		{
 			name: "taken late", holder: "former_1", lasts: 15, taken: 23 * time.Second, kept: true,
-			want: "at work: other_1 renews Lease", most: 26 * time.Second,
+			want: "is running: other_1 renews Lease", most: 26 * time.Second,
 		},
 		{name: "an API server that does not answer", holder: "former_1", lasts: 15, unavailable: 3, most: 40 * time.Second},
 		{name: "that lasts longer than it is watched", holder: "vendor_1", lasts: 240, kept: true, most: 75 * time.Second},

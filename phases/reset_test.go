@@ -82,7 +82,7 @@ func TestReset_EtcdBeginsMeanwhile(t *testing.T) {
 	machinetest.Put(t, m, machine.CCMManifest, "x")
 	r := record.NewBare(m, workflow.Inputs{Force: true}, workflow.Streams{Out: io.Discard, Err: io.Discard}, "test")
 	err := bootstrap.Reset(t.Context(), r, nil)
-	phasestest.WantError(t, err, "/mnt/etcd/member is still there", finding.ExitError)
+	phasestest.WantError(t, err, "/mnt/etcd/member still exists", finding.ExitError)
 	if machinetest.Content(m, machine.CCMManifest) != "" {
 		t.Error("the static pod's manifest is left")
 	}

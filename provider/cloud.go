@@ -101,12 +101,12 @@ var (
 func (c *Cloud) Initialize(clients cloudprovider.ControllerClientBuilder, stop <-chan struct{}) {
 	config, err := clients.Config(clientName)
 	if err != nil {
-		klog.ErrorS(err, "No Node will be served", "provider", Name)
+		klog.ErrorS(err, "Node controller of the provider did not start: Nodes are not initialized", "provider", Name)
 		return
 	}
 	client, err := clients.Client(clientName)
 	if err != nil {
-		klog.ErrorS(err, "No Node will be served", "provider", Name)
+		klog.ErrorS(err, "Node controller of the provider did not start: Nodes are not initialized", "provider", Name)
 		return
 	}
 	c.cluster = &cluster{ctx: wait.ContextForChannel(stop), client: client, config: config}
@@ -121,25 +121,25 @@ func (c *Cloud) SetInformers(factory informers.SharedInformerFactory) {
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: c.cluster.client.CoreV1().Events("")})
 	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: Name})
 	if err := c.connect(factory.Core().V1().Nodes().Informer(), recorder); err != nil {
-		klog.ErrorS(err, "No Node will be served", "provider", Name)
+		klog.ErrorS(err, "Node controller of the provider did not start: Nodes are not initialized", "provider", Name)
 	}
 	if c.config.LoadBalancers.On() {
 		if err := c.connectBalancer(factory, recorder); err != nil {
-			klog.ErrorS(err, "No Service will be served", "provider", Name)
+			klog.ErrorS(err, "Load balancer controller did not start: LoadBalancer Services get no address", "provider", Name)
 		}
 	} else {
 		go c.releaseBalancers()
 	}
 	if c.approves {
 		if err := c.connectServing(factory, recorder); err != nil {
-			klog.ErrorS(err, "No serving certificate will be approved", "provider", Name)
+			klog.ErrorS(err, "Approver did not start: serving certificates of kubelets stay pending", "provider", Name)
 		}
 	}
 	if !c.routed {
 		return
 	}
 	if err := c.connectRoutes(factory); err != nil {
-		klog.ErrorS(err, "No route will be served", "provider", Name)
+		klog.ErrorS(err, "Route controller did not start: Nodes get no routes", "provider", Name)
 	}
 }
 

@@ -148,7 +148,7 @@ func (h *bgpHolder) settle() {
 		problem = err.Error()
 	}
 	if problem != "" && problem != h.problem {
-		klog.ErrorS(err, "The machine cannot have the address", "healthy", h.healthy)
+		klog.ErrorS(err, "Cannot announce or withdraw the control plane VIP", "healthy", h.healthy)
 	}
 	h.problem = problem
 }

@@ -55,7 +55,7 @@ func (h *holder) hold(healthy bool) error {
 	defer h.mu.Unlock()
 	if healthy {
 		if err := addToLoopback(h.address); err != nil {
-			klog.ErrorS(err, "The API server of this machine answers, but the machine cannot have the address")
+			klog.ErrorS(err, "Cannot add the control plane VIP to lo, although the API server of this machine is healthy")
 			return err
 		}
 	}

@@ -126,7 +126,7 @@ func lasting() []Kind {
 			ID: BalancerStuck, Reason: "BalancerStuck", Title: "Service cannot be deleted", Severity: SeverityError,
 			Why: "It has the load balancer finalizer, which only a cloud-controller-manager removes, after it has deleted the load " +
 				"balancer.",
-			Do: "let the cloud-controller-manager run; as a last resort, delete the load balancer in the cloud and remove the " +
+			Do: "start a cloud-controller-manager, which deletes both; as a last resort, delete the load balancer in the cloud and remove the " +
 				"finalizer by hand",
 			Links: []string{"kubernetes/kubernetes#53451"},
 		},
@@ -150,13 +150,13 @@ func lasting() []Kind {
 			ID: ShutdownStays, Safe: true, Reason: "ShutdownStays", Title: "Ready Node has the shutdown taint", Severity: SeverityError,
 			Why: "Only a cloud-controller-manager that is the leader, and that sees the Node Ready, removes the taint " +
 				"node.cloudprovider.kubernetes.io/shutdown.",
-			Do: "let the cloud-controller-manager run",
+			Do: "start a cloud-controller-manager, which removes the taint; if none is to run, remove the taint by hand",
 		},
 		{
 			ID: NoZone, Reason: "NoZone", Title: "Node has no zone label, and other Nodes have one", Severity: SeverityWarning,
 			Why: "Zone labels are written when the Node is initialized: it was not initialized, or the cloud returned no zone.",
-			Do: "let the cloud-controller-manager initialize the Node again; if its provider does not know the machine, set the " +
-				"label by hand",
+			Do: "set the uninitialized taint on the Node again, so that the cloud-controller-manager initializes it; if its provider " +
+				"does not know the machine, set the label by hand",
 			Links: []string{"oracle/oci-cloud-controller-manager#458"},
 		},
 		{

@@ -126,7 +126,7 @@ func hostMachine() []Kind {
 			ID: ServerUnreached, Reason: "ServerUnreached", Severity: SeverityError,
 			Title: "API server is not reachable from this machine",
 			Why:   "The kubelet cannot renew its Lease: its Node becomes NotReady, and its pods are evicted.",
-			Do:    "correct the way to it: name, route, firewall, or the API server itself; other machines show whether it answers them",
+			Do:    "correct its name, route or firewall on this machine; if other machines cannot reach it either, repair the API server",
 		},
 		{
 			ID: ForwardingOff, Reason: "ForwardingOff", Title: "IP forwarding is off on this machine", Severity: SeverityError,

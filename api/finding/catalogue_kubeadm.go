@@ -111,7 +111,7 @@ func kubeadmForm() []Kind {
 			ID: "F5", Title: "Pod CIDRs are not allocated", Severity: SeverityWarning,
 			Why: "With networking.podSubnet and allocate-node-cidrs=false only the cloud-controller-manager can allocate pod CIDRs, " +
 				"and without an allocator neither routes nor most CNI plugins work.",
-			Do: "let the cloud-controller-manager allocate pod CIDRs, or remove allocate-node-cidrs",
+			Do: "remove allocate-node-cidrs=false, or set --allocate-node-cidrs=true and --cluster-cidr for the cloud-controller-manager",
 			Links: []string{
 				"kubernetes/kubernetes#105240",
 			},

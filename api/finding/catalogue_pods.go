@@ -83,7 +83,8 @@ func components() []Kind {
 		{
 			ID: ComponentMissing, Reason: "ComponentMissing", Title: "Component does not run where it belongs", Severity: SeverityError,
 			Why: "kubeadm runs the control plane as static pods on each control plane, and kube-proxy on each Node.",
-			Do:  "correct the workload, or what refuses its pods; write a static pod's manifest again",
+			Do: "correct the workload, or the webhook or quota that rejects its pods; `kubeadm init phase` writes a missing static pod " +
+				"manifest again",
 		},
 		{
 			ID: ComponentUnready, Reason: "ComponentUnready", Title: "Pod of kube-system is not ready", Severity: SeverityError,
@@ -93,7 +94,7 @@ func components() []Kind {
 		{
 			ID: ComponentWithoutLeader, Reason: "ComponentWithoutLeader", Severity: SeverityError,
 			Title: "No instance of the component holds its Lease",
-			Why:   "Its pods are ready, and none is active: they do not reach the API server, or may not write the Lease.",
+			Why:   "Its pods are ready, and none is the leader: they cannot reach the API server, or are not allowed to write the Lease.",
 			Do:    "read the log of its pods",
 		},
 		{
@@ -104,12 +105,12 @@ func components() []Kind {
 		{
 			ID: KindMissing, Reason: "KindMissing", Title: "CustomResourceDefinition of ccmadm is missing", Severity: SeverityError,
 			Why: "Objects of the kind were deleted with it, and the onprem provider and its agents do not work without.",
-			Do:  "apply the definition again, then the objects from a backup",
+			Do:  "run `ccmadm apply --force` to restore the definition, then apply the objects from a backup",
 		},
 		{
 			ID: EtcdFull, Reason: "EtcdFull", Title: "etcd has no space left and refuses writes", Severity: SeverityError,
 			Why:   "The database has reached --quota-backend-bytes. Leases cannot be renewed, so no leader and no kubelet seems to report.",
-			Do:    "compact and defragment each member, then disarm the alarm; find out what writes so much",
+			Do:    "compact and defragment each member, then disarm the alarm; then find the client that writes so much",
 			Links: []string{"https://etcd.io/docs/v3.6/op-guide/maintenance/#space-quota"},
 		},
 	}

@@ -45,7 +45,7 @@ func preflight() []Kind {
 		{
 			ID: CheckKubeletInUse, Reason: "KubeletInUse", Title: "Kubelet already serves a cluster", Severity: SeverityError,
 			Why: "The flags and the Node of a running kubelet would change.",
-			Do:  "reset the machine first, or run `ccmadm status`",
+			Do:  "run `ccmadm reset` first, if the machine is to leave that cluster; otherwise it needs no init or join",
 		},
 		{
 			ID: CheckKubeletFlags, Reason: "KubeletFlags", Title: "File overrides the kubelet's flags", Severity: SeverityError,
@@ -71,7 +71,7 @@ func preflightOfTheNode() []Kind {
 		{
 			ID: CheckWritable, Reason: "Writable", Title: "File is not writable", Severity: SeverityError,
 			Why: "Half of the files would be written before the command fails.",
-			Do:  "free the disk, or remount it writable",
+			Do:  "free space on the disk, or remount the file system writable",
 		},
 		{
 			ID: CheckNodeName, Reason: "NodeName", Severity: SeverityError,
@@ -120,7 +120,7 @@ func preflightOfTheNode() []Kind {
 			ID: CheckExternalCA, Reason: "ExternalCA", Severity: SeverityError,
 			Title: "Key to sign the static pod's certificate is missing",
 			Why:   "The CA's key is not on this machine.",
-			Do:    "put a kubeconfig there, or run the cloud-controller-manager as a DaemonSet",
+			Do:    "put a kubeconfig at /etc/kubernetes/cloud-controller-manager.conf, or set --mode DaemonSet",
 		},
 		{
 			ID: CheckProviderID, Reason: "ProviderID", Title: "Kubelet has no provider ID", Severity: SeverityError,
@@ -134,8 +134,8 @@ func preflightOfTheNode() []Kind {
 		},
 		{
 			ID: CheckImages, Reason: "Images", Title: "This build has no published image", Severity: SeverityError,
-			Why: "ccmadm was built from sources between two releases, so that no registry has images of its version, and they were " +
-				"not imported on this machine. The pods would wait for them without end.",
+			Why: "ccmadm was built from source, so no registry has images of its version, and they were not imported on this " +
+				"machine. The pods would stay in ErrImagePull.",
 			Do: "name an image with --image, import the archive with `ccmadm images load FILE`, or use a release of ccmadm",
 		},
 	}

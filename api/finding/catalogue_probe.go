@@ -26,7 +26,7 @@ func probed() []Kind {
 			ID: NodeServerUnreached, Reason: "NodeServerUnreached", Severity: SeverityError,
 			Title: "API server is not reachable from a Node",
 			Why:   "The kubelet and kube-proxy of that Node lose the API server when their connections end, and the Node becomes NotReady.",
-			Do:    "correct the way to it: name, route, firewall, or the API server itself; other Nodes show whether it answers them",
+			Do:    "correct its name, route or firewall on that Node; if other Nodes cannot reach it either, repair the API server",
 		},
 		{
 			ID: NodeDNSUnanswered, Reason: "NodeDNSUnanswered", Severity: SeverityError,

@@ -54,8 +54,8 @@ func process() []Kind {
 			},
 		},
 		{
-			ID: "B20", Title: "Provider has ended", Severity: SeverityWarning,
-			Why: "The service or its support is over: its API answers no more, and no release is made for newer versions of Kubernetes.",
+			ID: "B20", Title: "Provider is discontinued", Severity: SeverityWarning,
+			Why: "The service or its support has ended: its API may not answer, and newer versions of Kubernetes get no release.",
 			Do:  "use the provider that the message names",
 		},
 	}

@@ -46,7 +46,7 @@ func refusals() []Kind {
 			ID: NewLeader, Reason: "NewLeader", Severity: SeverityWarning,
 			Title: "the cloud-controller-manager has just become the leader",
 			Why:   "A cloud-controller-manager loses its observations when another one becomes the leader.",
-			Do:    "wait",
+			Do:    "wait: the guard decides again when it has been the leader for long enough",
 		},
 		{
 			ID: StillTalking, Reason: "StillTalking", Title: "its kubelet still posts status", Severity: SeverityWarning,

@@ -36,7 +36,7 @@ func upgrades() []Kind {
 		{
 			ID: NoRelease, Reason: "NoRelease", Title: "Provider has no release for the target version", Severity: SeverityError,
 			Why: "A release for another minor version may know other flags and other APIs.",
-			Do:  "wait for the release, or set an image that works",
+			Do:  "wait for the release, or set --image to one that works with the target version",
 		},
 		{
 			ID: ManagerSkew, Reason: "ManagerSkew", Severity: SeverityError,
@@ -109,9 +109,9 @@ func upgradesAhead() []Kind {
 			Links: []string{"https://kep.k8s.io/5707"},
 		},
 		{
-			ID: MeansElse, Reason: "MeansElse", Title: "A setting has another meaning in the version", Severity: SeverityWarning,
-			Why: "The component goes on with it, and does something else.",
-			Do:  "set the value that is meant",
+			ID: MeansElse, Reason: "MeansElse", Title: "Setting changes its meaning in the target version", Severity: SeverityWarning,
+			Why: "The component accepts the value, and behaves differently.",
+			Do:  "before the upgrade, set the value for the behavior that you want; the message names both",
 		},
 	}
 }

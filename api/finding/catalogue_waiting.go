@@ -115,7 +115,7 @@ func waitingForCluster() []Kind {
 		{
 			ID: LeaseUnknown, Reason: "LeaseUnknown", Title: "Lease could not be read", Severity: SeverityWarning,
 			Why: "Whether the cloud-controller-manager has a leader is unknown.",
-			Do:  "try again, or as an administrator",
+			Do:  "run the command again, or with an administrator's kubeconfig",
 		},
 		{
 			ID: IdentityEnds, Reason: "IdentityEnds", Severity: SeverityWarning,

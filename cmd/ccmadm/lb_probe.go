@@ -84,7 +84,7 @@ func judgeNeighbours(addr netip.Addr, found []machine.Neighbour, here string) er
 		if here != "" {
 			const text = "no other machine answers for %s, and this one has it on %s: it answers, or no machine does"
 			return &finding.Error{
-				Code: finding.ExitNotInTime, Err: fmt.Errorf(text, addr, here), Hint: "ask from another machine in the network",
+				Code: finding.ExitNotInTime, Err: fmt.Errorf(text, addr, here), Hint: "run the same command on another machine of the network",
 			}
 		}
 		return &finding.Error{Code: finding.ExitNotInTime, Err: fmt.Errorf("no machine answers for %s within %s", addr, machine.NeighbourPatience)}

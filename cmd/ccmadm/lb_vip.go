@@ -37,8 +37,9 @@ the network instead.` + exitStatuses(
 				return err
 			}
 			if v == nil {
-				return finding.Errorf("find the control plane's own address: no static pod of this cluster holds one").
-					WithHint("controlPlaneVIP of `ccmadm init` makes one; `kubectl cluster-info` shows the address that is used instead")
+				return finding.Errorf("find the control plane VIP: no static pod of this cluster has one").
+					WithHint("a VIP is set when a cluster is created, with `ccmadm init --control-plane-vip ADDRESS`; " +
+						"`kubectl cluster-info` shows the address in use")
 			}
 			err = o.output.Write(s.Out, output.Line(v), func() error { return printVIP(s.Out, v) })
 			if err != nil || len(v.Owners) > 0 {

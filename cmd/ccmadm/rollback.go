@@ -253,7 +253,7 @@ func (r *rollbacker) apply(
 		return nil
 	}
 	if !r.yes && !workflow.Confirmed(s.In, s.Err, "Apply this?") {
-		return finding.Refusedf("roll back: it was not confirmed").WithHint("--yes does not ask. Nothing was changed")
+		return finding.Refusedf("roll back: it was not confirmed").WithHint("answer y, or give --yes. Nothing was changed")
 	}
 	back, err := workflow.New(ctx, machine.New(), o, s, version)
 	if err != nil {

@@ -129,7 +129,7 @@ func (st *status) check(cmd *cobra.Command, names []string) error {
 	case !st.many() && (changed("timeout") || changed("at-once") || changed("findings")):
 		return finding.Usagef("status: --timeout, --at-once and --findings are for --contexts and --all-contexts")
 	case st.timeout <= 0:
-		return finding.Usagef("read --timeout: %s is no time to wait", st.timeout)
+		return finding.Usagef("read --timeout: %s is not longer than 0", st.timeout)
 	case st.atOnce < 1:
 		return finding.Usagef("read --at-once: %d is less than 1", st.atOnce)
 	case st.watch && !st.output.Is(output.Text, output.Wide):

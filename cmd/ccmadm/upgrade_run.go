@@ -165,7 +165,7 @@ func (u *upgradeRun) readConfig() error {
 func (u *upgradeRun) run(ctx context.Context, s workflow.Streams, command string, rest []string) error {
 	for _, arg := range rest {
 		if name, _, _ := strings.Cut(arg, "="); name == "--dry-run" || name == "--config" {
-			return finding.Usagef("pass %s to kubeadm: it is for both", name).WithHint("put it in front of the --")
+			return finding.Usagef("pass %s to kubeadm only: ccmadm needs it, too", name).WithHint("put it before the --")
 		}
 	}
 	if err := u.readConfig(); err != nil {

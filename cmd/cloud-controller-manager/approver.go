@@ -152,7 +152,7 @@ func (s *standalone) serve(ctx context.Context) error {
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	go func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			klog.ErrorS(err, "Probes are not answered any more")
+			klog.ErrorS(err, "Server of /healthz and /metrics has stopped")
 		}
 	}()
 	return nil

@@ -42,7 +42,7 @@ func firstEnd(data []byte, file string) (int64, bool) {
 	if len(data) == 0 && file != "" {
 		var err error
 		if data, err = os.ReadFile(file); err != nil {
-			klog.ErrorS(err, "The end of a certificate is not known", "file", file)
+			klog.ErrorS(err, "Cannot read when a certificate expires", "file", file)
 			return 0, false
 		}
 	}
@@ -51,7 +51,7 @@ func firstEnd(data []byte, file string) (int64, bool) {
 	}
 	certificates, err := certutil.ParseCertsPEM(data)
 	if err != nil {
-		klog.ErrorS(err, "The end of a certificate is not known", "file", file)
+		klog.ErrorS(err, "Cannot read when a certificate expires", "file", file)
 		return 0, false
 	}
 	return firstOf(certificates), true

@@ -29,7 +29,7 @@ func (e *LeavingError) Error() string {
 
 // Hint says how to go on.
 func (e *LeavingError) Hint() string {
-	return "the same command again, once it is gone; an API server may take five minutes to look at it again"
+	return "run the same command again when it is gone; the API server may need up to five minutes to delete it"
 }
 
 // refuseLeaving asks for definitions, the one kind of ours on which the API server itself has a finalizer. Where that

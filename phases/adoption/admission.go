@@ -51,5 +51,5 @@ func refuseAdmission(ctx context.Context, env *workflow.Env) error {
 		return nil
 	}
 	return finding.Refusedf("%w", errors.Join(blocked...)).
-		WithHint("start its pods, or take the webhook away until they run; nothing was changed")
+		WithHint("start its pods, or delete the webhook configuration until they run; nothing was changed")
 }

@@ -117,7 +117,7 @@ func obstacles(m *machine.Machine, client kubernetes.Interface) []obstacle {
 	leases := client.CoordinationV1().Leases(metav1.NamespaceSystem)
 	return []obstacle{
 		{
-			name: "another manager's pod", want: "another cloud-controller-manager is at work: Pod/default/vendor",
+			name: "another manager's pod", want: "another cloud-controller-manager is running: Pod/default/vendor",
 			happens: func(t *testing.T) {
 				phasestest.Made(t, pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "vendor"}, Spec: corev1.PodSpec{
 					AutomountServiceAccountToken: new(false),

@@ -31,17 +31,17 @@ func checkAdoptable(ctx context.Context, r *workflow.Run) error {
 	switch {
 	case s.Recorded != nil && (s.Recorded.Configuration.Mode != s.Mode || s.Mode == config.ModeStaticPod):
 		return finding.Refusedf("adopt in mode %s: the cluster's record says %s", s.Mode, s.Recorded.Configuration.Mode).
-			WithHint("`ccmadm apply` changes the manager of a cluster that has one, and repairs it")
+			WithHint("leave the mode out; `ccmadm apply -f FILE` changes the mode of an adopted cluster")
 	case s.Mode != config.ModeDaemonSet && s.Mode != config.ModeDeployment:
-		return finding.Refusedf("adopt in mode %s: it is a DaemonSet or a Deployment", s.Mode).
-			WithHint("leave the mode out; `ccmadm apply` with mode StaticPod comes after")
+		return finding.Refusedf("adopt in mode %s: adopt supports modes DaemonSet and Deployment", s.Mode).
+			WithHint("leave the mode out; after adopt, `ccmadm apply -f FILE` with mode: StaticPod changes it")
 	case s.Profile.Node.KubeletProviderID:
 		return finding.Refusedf("provider %s finds a machine only by the kubelet's --provider-id, which no step sets",
 			s.Provider).
-			WithHint("machines that join again get it")
+			WithHint("on each machine run `ccmadm reset`, then `ccmadm join`, which sets it")
 	case s.ControlPlaneVIP.Address != "":
-		return finding.Refusedf("adopt with a control plane's address: a cluster gets it on its first day").
-			WithHint("leave it out")
+		return finding.Refusedf("adopt with controlPlaneVIP: a VIP can be set only when a cluster is created").
+			WithHint("remove controlPlaneVIP from the configuration; nothing was changed")
 	}
 	return nil
 }

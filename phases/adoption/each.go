@@ -37,7 +37,7 @@ func (a *adopter) each(ctx context.Context, plan []*fleet.Node,
 
 // stopped says how to go on and how to go back.
 func (a *adopter) stopped(failed []fleet.FailedNode) error {
-	last := "the nodes before are done, and those after were not touched; the same command goes on from here"
+	last := "the nodes before are done, and those after were not touched; run the same command again: it resumes here"
 	var hints []string
 	if !a.op.Leave {
 		var names []string

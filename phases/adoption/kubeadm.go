@@ -58,10 +58,10 @@ func adoptable(ctx context.Context, env *workflow.Env) (*kubeadm.File, error) {
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, finding.Refusedf("adopt: %w", err).
-			WithHint("clusters that kubeadm has made can be adopted. Nothing was changed")
+			WithHint("adopt needs a cluster that kubeadm created, with ConfigMap kube-system/kubeadm-config. Nothing was changed")
 	case err != nil:
 		return nil, finding.Refusedf("adopt: %w", err).
-			WithHint("nothing was changed; the same command again, once the API server answers")
+			WithHint("nothing was changed; run the same command again when the API server answers")
 	}
 	return live, nil
 }

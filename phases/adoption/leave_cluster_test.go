@@ -153,7 +153,7 @@ func TestCluster_Leave_KubeletWithoutNodeIP(t *testing.T) {
 	}
 	n.IP = "198.18.0.102" // what ccmadm gave the kubelet
 	playPod(t, client, n, corev1.PodStatus{Phase: corev1.PodSucceeded})
-	phasestest.WantError(t, workflow.AsError(a.leave(t.Context(), n)), `has chosen the addresses "198.18.0.101"`, finding.ExitError)
+	phasestest.WantError(t, workflow.AsError(a.leave(t.Context(), n)), `now reports the addresses "198.18.0.101"`, finding.ExitError)
 	adoptionOf(r).Via = fleet.ViaHand
 	out.Reset()
 	if err := a.leave(t.Context(), n); err != nil || !strings.Contains(out.String(), "has left is not known") {
@@ -194,7 +194,7 @@ func TestCluster_Leave_AdministratorsFlags(t *testing.T) {
 		},
 		{
 			name: "behind ours", mode: ours + `,"/etc/default/kubelet:3"`, ip: ours,
-			want: "/etc/default/kubelet:3: --cloud-provider=external is an administrator's",
+			want: "/etc/default/kubelet:3: --cloud-provider=external was not set by ccmadm",
 		},
 		{name: "an address behind ours", mode: ours, ip: ours + `,"/etc/default/kubelet:3"`},
 		{

@@ -36,12 +36,12 @@ func checkLeavable(ctx context.Context, r *workflow.Run) error {
 	}
 	switch {
 	case s.Mode != config.ModeDaemonSet && s.Mode != config.ModeDeployment:
-		return finding.Refusedf("leave in mode %s: it takes back a DaemonSet or a Deployment", s.Mode).
+		return finding.Refusedf("leave in mode %s: leave supports modes DaemonSet and Deployment", s.Mode).
 			WithHint("`ccmadm apply -f FILE` with mode: DaemonSet, or Deployment, first")
 	case s.ControlPlaneVIP.Address != "":
-		return finding.Refusedf("leave: the control plane's address %s is held by ccmadm's pods, and every kubelet uses it",
+		return finding.Refusedf("leave: every kubelet uses the control plane VIP %s, which ccmadm's pods announce",
 			s.ControlPlaneVIP.Address).
-			WithHint("there is no way back from that; nothing was changed")
+			WithHint("a cluster with controlPlaneVIP cannot leave; to remove ccmadm, run `ccmadm reset` on each machine. Nothing was changed")
 	case s.WantsRoutes():
 		return finding.Refusedf("leave: the pods' network is the routes that provider %s sets", s.Provider).
 			WithHint("install a CNI plugin, then `ccmadm apply -f FILE` with routes: false")
@@ -71,7 +71,7 @@ func (a *Adoption) refuseStaticPods(ctx context.Context, env *workflow.Env) erro
 		return manager.RefuseForgotten(ctx, client, a.Skip)
 	}
 	return finding.Refusedf("leave: the manager is still a static pod on %s", strings.Join(left, ", ")).
-		WithHint("`ccmadm apply` there brings the cluster's mode; nothing was changed")
+		WithHint("run `ccmadm apply` on these nodes: it removes the static pod; nothing was changed")
 }
 
 // refuseBalancers finds the load balancers that nobody would serve any more, nor take away with their Service.

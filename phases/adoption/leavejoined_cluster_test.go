@@ -28,7 +28,7 @@ func TestCluster_Leave_SomebodyJoins(t *testing.T) {
 		}
 	}
 	err := removeObjects().Do(t.Context(), r)
-	phasestest.WantError(t, workflow.AsError(err), "in external cloud mode, or tainted, by now: Node/w9", finding.ExitError)
+	phasestest.WantError(t, workflow.AsError(err), "or have the uninitialized taint: Node/w9", finding.ExitError)
 	if _, err := workflow.ReadRecord(t.Context(), client); err != nil {
 		t.Errorf("the record: %v", err)
 	}

@@ -58,9 +58,9 @@ func (a *adopter) refuseChosen(ctx context.Context, n *fleet.Node) error {
 		return fmt.Errorf("ask for Node/%s: %w", n.Name, err)
 	}
 	if now := kubelet.NodeIP(node); now != n.IP {
-		return finding.Errorf("its kubelet has chosen the addresses %q, and had %q by ccmadm's --node-ip", now, n.IP).
-			WithHint("`ccmadm node external --node-ip=%s` there brings them back, and --node-ip in /etc/default/kubelet "+
-				"keeps them", n.IP)
+		return finding.Errorf("its kubelet now reports the addresses %q; with ccmadm's --node-ip it reported %q", now, n.IP).
+			WithHint("`ccmadm node external --node-ip=%s` there restores them; to keep them after leave, set --node-ip in "+
+				"/etc/default/kubelet", n.IP)
 	}
 	return nil
 }
@@ -77,7 +77,7 @@ func (a *adopter) hasLeft(ctx context.Context, n *fleet.Node) (bool, error) {
 		return false, nil
 	case flags != nil:
 		return false, finding.Errorf("its kubelet runs with --cloud-provider=external, and without --node-ip").
-			WithHint("on %s, as root: ccmadm node plain", n.Name)
+			WithHint("on %s, as root, run: ccmadm node plain", n.Name)
 	}
 	a.r.Sayf("warning, %s: whether its kubelet has left is not known, since it repeats no node IP and tells no flags; "+
 		"on %s, as root: ccmadm node plain (which changes nothing where it has)", n.Name, n.Name)

@@ -141,9 +141,9 @@ func (a *Adoption) refuseJoined(ctx context.Context, env *workflow.Env) error {
 	if len(names) == 0 {
 		return nil
 	}
-	return finding.Errorf("leave: in external cloud mode, or tainted, by now: Node/%s", strings.Join(names, ", Node/")).
-		WithHint("machines that have joined meanwhile: the same command again takes them out, too; --skip %s leaves them. "+
-			"The cluster's record is still there", strings.Join(names, ","))
+	return finding.Errorf("leave: these Nodes are still in external cloud mode, or have the uninitialized taint: Node/%s", strings.Join(names, ", Node/")).
+		WithHint("they joined during the run: run the same command again to take them out, too; --skip %s leaves them as they are. "+
+			"The cluster's record was not removed", strings.Join(names, ","))
 }
 
 // removeWorkloads takes away what runs, and waits until it has ended: for as long it needs its permissions, and it is
@@ -184,7 +184,7 @@ func releaseBalancers(ctx context.Context, r *workflow.Run, client kubernetes.In
 	}
 	err = journal.Ask(ctx, func(ctx context.Context) error { return r.ReleaseBalancers(ctx, client) })
 	if err != nil {
-		return finding.Errorf("release what is held of Services: %w", err).WithHint("the same command goes on")
+		return finding.Errorf("release what is held of Services: %w", err).WithHint("run the same command again: it resumes")
 	}
 	for _, c := range claims {
 		r.Sayf("%s removed", c.subject)

@@ -26,7 +26,7 @@ func purge() workflow.Phase {
 		Short: "With --purge, remove what is still there of ccmadm: its journal, the manager's Lease, and the record",
 		Long: "Reads objects with the label " + v1alpha1.ManagedByLabel + "=" + v1alpha1.FieldManager + ", and claims of\n" +
 			"addresses. Removes those that ccmadm has applied or writes itself, and names the others, which stay. Removes\n" +
-			"the Lease of the cloud-controller-manager, unless another one renews it. The record goes last: until then the same command goes on. Without --purge it does nothing.",
+			"the Lease of the cloud-controller-manager, unless another one renews it. The record goes last: until then the same command resumes. Without --purge it does nothing.",
 		Run: func(ctx context.Context, r *workflow.Run) error {
 			if !adoptionOf(r).Purge || r.DryRun { // preflight has listed it
 				return nil
@@ -40,8 +40,8 @@ func purge() workflow.Phase {
 			}
 			for _, o := range ours {
 				if o.subject == leaseKind().Kind+"/"+v1alpha1.Namespace+"/"+v1alpha1.RunLeaseName {
-					return finding.Refusedf("purge: another run has begun meanwhile, and its journal is ours, too").
-						WithHint("`ccmadm journal` shows what it does; all else is done")
+					return finding.Refusedf("purge: another ccmadm run has started, and uses the same journal").
+						WithHint("`ccmadm journal` shows it; run the same command again when it has ended. Everything else is done")
 				}
 			}
 			ours, err = onlyApplied(ctx, r.Env, ours)
@@ -143,7 +143,7 @@ func leftOfOurs(ctx context.Context, env *workflow.Env, kinds []schema.GroupVers
 			continue // the API server does not know such objects
 		}
 		if err != nil {
-			return nil, finding.Errorf("look for what is left as %s: %w", kind.Kind, err).WithHint("the same command goes on")
+			return nil, finding.Errorf("look for what is left as %s: %w", kind.Kind, err).WithHint("run the same command again: it resumes")
 		}
 		for i := range list.Items {
 			found = append(found, ofOurs(client, kind, &list.Items[i]))

@@ -189,8 +189,8 @@ func (a *adopter) unmoved(ctx context.Context, n *fleet.Node) (*corev1.Node, err
 		return nil, fmt.Errorf("ask for Node/%s: %w", n.Name, err)
 	}
 	if now := kubelet.NodeIP(node); now != n.IP {
-		return nil, finding.Errorf("its addresses are %q now, and were %q: the provider knows others", now, n.IP).
-			WithHint("look at what the provider says of the machine, and at its cloud configuration")
+		return nil, finding.Errorf("its addresses were %[2]q and are now %[1]q: the provider reports others", now, n.IP).
+			WithHint("correct the machine's addresses in the cloud or in the cloud configuration, and run the same command again")
 	}
 	return node, nil
 }

@@ -47,8 +47,8 @@ func refuseOtherManagers(ctx context.Context, env *workflow.Env, s *settings.Set
 		}
 	}
 	if len(found) > 0 {
-		return finding.Refusedf("another cloud-controller-manager is at work: Pod/%s", strings.Join(found, ", Pod/")).
-			WithHint("remove it first, with what installed it; nothing was changed")
+		return finding.Refusedf("another cloud-controller-manager is running: Pod/%s", strings.Join(found, ", Pod/")).
+			WithHint("remove it first, with the Helm release or manifest that installed it; nothing was changed")
 	}
 	former, err := s.FormerProfile()
 	switch {

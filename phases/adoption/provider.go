@@ -89,7 +89,7 @@ their place in "cloud-config", and are marked with whose they are. Until "begin"
 			if err := goneInTime(ctx, client, manifests.WorkloadName(profile)); err != nil {
 				return &finding.Error{
 					Code: finding.ExitNotInTime, Err: err,
-					Hint: "the same command goes on; `ccmadm apply` brings the former one back",
+					Hint: "run the same command again: it resumes; `ccmadm apply` restores the former one",
 				}
 			}
 			r.Sayf("the cloud-controller-manager of provider %s has ended", profile.Name)

@@ -166,7 +166,7 @@ func TestCluster_Adopt_AnotherRunHasChangedTheRecord(t *testing.T) {
 	if _, err := maps.Update(t.Context(), live, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	phasestest.WantError(t, leavePreflight().Do(t.Context(), r), "the cluster's record has become another one", finding.ExitRefused)
+	phasestest.WantError(t, leavePreflight().Do(t.Context(), r), "the cluster's record changed after this run read it", finding.ExitRefused)
 	if err := r.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -215,5 +215,5 @@ func refuseLostRecord(ctx context.Context, client kubernetes.Interface) error {
 		return nil
 	}
 	return finding.Refusedf("roll back: Node/%s is in external mode, and the cluster has no record", list.Items[i].Name).
-		WithHint("`ccmadm adopt` brings the record back, and `ccmadm leave` goes by it; nothing was changed")
+		WithHint("run `ccmadm adopt` to write the record again, then `ccmadm leave`; nothing was changed")
 }

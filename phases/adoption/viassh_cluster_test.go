@@ -45,7 +45,7 @@ func TestCluster_Adopt_OverSSH(t *testing.T) {
 			name: "another cluster", answer: `{"node":"w1","caCertHashes":["sha256:00"]}`,
 			want: "w1: ask who answers at 198.18.0.101: its kubelet is in another cluster",
 		},
-		{name: "no word of it", answer: `{}`, want: "it does not say which Node of which cluster it is"},
+		{name: "no word of it", answer: `{}`, want: "it does not report that it is Node/"},
 		{name: "no such ccmadm", answer: "hello", want: "read what ccmadm node show says on w1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -93,8 +93,8 @@ kept in ` + machine.StateFile + `, they are never run again: they would undo wha
 				return err
 			}
 			if s.Stage != state.StageControlPlane && !r.DryRun {
-				return finding.Refusedf("run the rest of kubeadm's phases: %s does not say that its first half has ended here", machine.StateFile).
-					WithHint("`ccmadm init phase kubeadm-control-plane` comes before; where you run kubeadm yourself, run the rest of it yourself, too")
+				return finding.Refusedf("run the rest of kubeadm's phases: %s does not record that phase kubeadm-control-plane has finished", machine.StateFile).
+					WithHint("run `ccmadm init phase kubeadm-control-plane` first; if you run kubeadm yourself, run its remaining phases yourself, too")
 			}
 			args := workflow.InitHalf(r, append(slices.Clone(kubeadm.FirstHalf()), "show-join-command"))
 			if r.DryRun {

@@ -81,8 +81,8 @@ func checkEtcdGone(env *workflow.Env, dir string) error {
 	if err != nil || !there {
 		return err
 	}
-	return finding.Errorf("reset: %s is still there: kubeadm has left it, or a container of etcd has begun meanwhile", data).
-		WithHint("crictl rmp --force --all; rm -r %s; all else is done", data)
+	return finding.Errorf("reset: %s still exists: kubeadm did not remove it, or a container of etcd has started again", data).
+		WithHint("run: crictl rmp --force --all; rm -r %s. Everything else is done", data)
 }
 
 // removePodNetwork takes away the routes and the masquerading of a node agent, which kubeadm has ended. They would lead

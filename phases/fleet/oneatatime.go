@@ -80,9 +80,9 @@ func atWork(pod *corev1.Pod) bool {
 }
 
 func atWorkError(n *Node, pod *corev1.Pod, why string) *finding.Error {
-	return finding.Refusedf("Pod/%s/%s is at work on Node/%s, %s", v1alpha1.Namespace, pod.Name, n.Name, why).
-		WithHint("it comes to its end by itself, and then the same command goes on: kubectl -n %s logs -f %s; "+
-			"to stop it, delete it", v1alpha1.Namespace, pod.Name)
+	return finding.Refusedf("Pod/%s/%s is still running on Node/%s, %s", v1alpha1.Namespace, pod.Name, n.Name, why).
+		WithHint("it finishes by itself (kubectl -n %s logs -f %s); then run the same command again: it resumes. "+
+			"To stop it, delete it", v1alpha1.Namespace, pod.Name)
 }
 
 // leftAtWork is why nobody waits any more for an upgrade that goes on: kubeadm is better not cut short.

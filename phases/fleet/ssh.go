@@ -60,7 +60,7 @@ func (b SSH) Feed(ctx context.Context, n *Node, t Task, in io.Reader) error {
 	err = fmt.Errorf("run ssh %s: %w", strings.Join(shownArgs(line), " "), err)
 	if ctx.Err() != nil { // what runs there outlives the client
 		return finding.Errorf("%w: %w", err, ctx.Err()).
-			WithHint("it may be at work there still, and comes to its end by itself: the same command waits for it")
+			WithHint("the step may still be running there, and finishes by itself; run the same command again: it waits for the step")
 	}
 	return elsewhere(exitStatus(err), err)
 }

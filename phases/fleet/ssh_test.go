@@ -61,7 +61,7 @@ func TestBySSH_NoEnd(t *testing.T) {
 	env := kubelet.NewNode(m, kubelet.NodeOptions{}, workflow.Streams{Out: io.Discard, Err: io.Discard}, "test")
 	err := SSH{Env: env, Takes: 50 * time.Millisecond}.Run(t.Context(), &Node{Name: "w1", IP: "198.18.0.21"}, Command{"x"})
 	phasestest.WantError(t, workflow.AsError(err), "signal: terminated: context deadline exceeded", finding.ExitError)
-	const hint = "it may be at work there still"
+	const hint = "the step may still be running there"
 	if known := new(finding.Error); !errors.As(err, &known) || !strings.Contains(known.Hint, hint) {
 		t.Errorf("it says no more than %v", err)
 	}

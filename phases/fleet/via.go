@@ -137,7 +137,7 @@ type manual struct{ env *workflow.Env }
 
 func (m manual) Run(_ context.Context, n *Node, t Task) error {
 	m.env.Sayf("on %s, as root, run: ccmadm %s", n.Name, strings.Join(t.command(), " "))
-	m.env.Sayf("waiting for it; Ctrl-C stops here, and the same command goes on")
+	m.env.Sayf("waiting for it; Ctrl-C stops here; the same command resumes")
 	return nil
 }
 

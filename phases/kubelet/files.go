@@ -54,11 +54,11 @@ func (f kubeletFiles) settle(ctx context.Context, env *workflow.Env, timeout tim
 	env.Sayf("the kubelet does not come back: %v", err)
 	// Ctrl-C, too, ends with a kubelet that runs.
 	if undone := f.giveBack(context.WithoutCancel(ctx), env, timeout); undone != nil {
-		return finding.Errorf("restart the kubelet: %w\nits former flags do not help: %w", err, undone).
-			WithHint("journalctl -u kubelet; systemctl status kubelet")
+		return finding.Errorf("restart the kubelet: %w\nit does not start with its former flags either: %w", err, undone).
+			WithHint("journalctl -u kubelet and systemctl status kubelet show the cause; fix it and run the same command again")
 	}
-	return finding.Errorf("restart the kubelet: %w; it has its former flags again, and answers", err).
-		WithHint("journalctl -u kubelet says why; the same command tries again")
+	return finding.Errorf("restart the kubelet: %w; its former flags were restored, and it answers", err).
+		WithHint("journalctl -u kubelet shows the cause; fix it and run the same command again")
 }
 
 func (f kubeletFiles) giveBack(ctx context.Context, env *workflow.Env, timeout time.Duration) error {

@@ -29,12 +29,12 @@ func WhoseMachine(m *machine.Machine) Whose {
 func (w Whose) Check(is Whose) error {
 	switch {
 	case w.Node != "" && is.Node == "", len(w.CAs) > 0 && len(is.CAs) == 0:
-		return finding.Refusedf("it does not say which Node of which cluster it is, and is to be Node/%s: its ccmadm is "+
-			"older, or its kubelet's kubeconfig cannot be read", w.Node)
+		return finding.Refusedf("it does not report that it is Node/%s of this cluster: its ccmadm is older, or its kubelet's "+
+			"kubeconfig cannot be read", w.Node)
 	case w.Node != "" && is.Node != w.Node:
 		return finding.Refusedf("it is the machine of Node/%s, and not of Node/%s", finding.Clean(is.Node), w.Node)
 	case len(w.CAs) > 0 && !slices.ContainsFunc(is.CAs, func(ca string) bool { return slices.Contains(w.CAs, ca) }):
-		return finding.Refusedf("its kubelet is in another cluster: that has another CA")
+		return finding.Refusedf("its kubelet belongs to another cluster, with another CA")
 	}
 	return nil
 }

@@ -69,9 +69,9 @@ func refuseOtherFirstHalf(h *workflow.Host) error {
 	if err != nil || len(differ) == 0 {
 		return err
 	}
-	return finding.Refusedf("go on with another configuration than that of the running control plane: %s",
+	return finding.Refusedf("use this configuration: it differs from that of the running control plane: %s",
 		strings.Join(differ, "; ")).
-		WithHint("with the former one the same command goes on from here; for another one, `ccmadm reset` and begin again: " +
+		WithHint("restore the former configuration and run the same command again, or run `ccmadm reset` and start over: " +
 			"no machine has joined yet. Nothing was changed")
 }
 

@@ -127,11 +127,11 @@ func AloneHere(ctx context.Context, env *workflow.Env, patience time.Duration) (
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	release, err = env.Machine.Lock(ctx, filepath.Dir(machine.KubeletConfig), func() {
-		env.Sayf("another step is at work on this machine: waiting for its end")
+		env.Sayf("another ccmadm process changes this machine: waiting for its end")
 	})
 	if err != nil {
 		return nil, finding.Refusedf("wait for the end of another step on this machine: %w", err).
-			WithHint("ps aux | grep ccmadm; nothing was changed")
+			WithHint("ps aux | grep ccmadm shows it; run the same command again when it has ended; nothing was changed")
 	}
 	return release, nil
 }
@@ -144,7 +144,7 @@ func checkKubelet(ctx context.Context, m *machine.Machine) error {
 	}
 	if running == nil {
 		return finding.Refusedf("change the kubelet's flags: it does not run, so a check afterwards could not tell whether the change broke it").
-			WithHint("journalctl -u kubelet; nothing was changed")
+			WithHint("start it first: systemctl start kubelet; journalctl -u kubelet shows why it ended; nothing was changed")
 	}
 	uses, err := m.KubeletFlags("cloud-provider", "node-ip")
 	if err != nil {
@@ -203,7 +203,7 @@ func FlagsToAdd(m *machine.Machine, ip string) ([]string, error) {
 			continue
 		}
 		if uses[0].Value != flag.value {
-			return nil, finding.Refusedf("set the kubelet's --%s=%s: %s would win", flag.name, flag.value, uses[0]).
+			return nil, finding.Refusedf("set the kubelet's --%s=%s: %s takes precedence", flag.name, flag.value, uses[0]).
 				WithHint("remove it there; nothing was changed")
 		}
 	}

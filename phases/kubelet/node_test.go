@@ -118,7 +118,7 @@ func TestNode_KubeletThatDoesNotComeBack(t *testing.T) {
 			out, err := runNode(t, m, tt.plain, machinetest.Address)
 			var known *finding.Error
 			if !errors.As(err, &known) || known.Code != finding.ExitError ||
-				!strings.Contains(err.Error(), "it has its former flags again") {
+				!strings.Contains(err.Error(), "its former flags were restored") {
 				t.Errorf("%v\n%s", err, out)
 			}
 			if after := phasestest.KubeletFilesOf(t, m); after != before {
@@ -167,7 +167,7 @@ func TestNode_OneAtATime(t *testing.T) {
 		t.Error("files were changed meanwhile")
 	}
 	release()
-	if out := <-ended; !strings.Contains(out, "another step is at work on this machine") ||
+	if out := <-ended; !strings.Contains(out, "another ccmadm process changes this machine") ||
 		!strings.Contains(out, "was restarted, and answers") {
 		t.Errorf("afterwards:\n%s", out)
 	}
@@ -184,11 +184,11 @@ func TestNode_Refused(t *testing.T) {
 		{
 			name: "a flag that would win", file: "/etc/default/kubelet", content: "KUBELET_EXTRA_ARGS=--node-ip=0.0.0.0\n",
 			ip:   machinetest.Address,
-			want: "set the kubelet's --node-ip=198.18.0.11: ROOT/etc/default/kubelet:1: --node-ip=0.0.0.0 would win",
+			want: "set the kubelet's --node-ip=198.18.0.11: ROOT/etc/default/kubelet:1: --node-ip=0.0.0.0 takes precedence",
 		},
 		{
 			name: "another provider", file: machine.KubeadmFlags, content: "A=\"--cloud-provider=aws\"\n",
-			ip: machinetest.Address, want: "ROOT/var/lib/kubelet/kubeadm-flags.env:1: --cloud-provider=aws would win",
+			ip: machinetest.Address, want: "ROOT/var/lib/kubelet/kubeadm-flags.env:1: --cloud-provider=aws takes precedence",
 		},
 		{
 			name: "a flag that kubelets refuse", file: machine.KubeadmFlags, content: "A=\"--cloud-config=/etc/x\"\n",
@@ -215,7 +215,7 @@ func TestNode_Refused(t *testing.T) {
 	m, _ := phasestest.KubeletOf(t)
 	machinetest.Put(t, m, "/etc/default/kubelet", "KUBELET_EXTRA_ARGS=--cloud-provider=external\n")
 	if _, err := runNode(t, m, true, ""); err == nil ||
-		!strings.Contains(err.Error(), "/etc/default/kubelet:1: --cloud-provider=external is an administrator's") {
+		!strings.Contains(err.Error(), "/etc/default/kubelet:1: --cloud-provider=external was not set by ccmadm") {
 		t.Errorf("plain with an administrator's flag: %v", err)
 	}
 }

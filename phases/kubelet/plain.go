@@ -77,7 +77,7 @@ func RefuseAdministrators(m *machine.Machine, uses []machine.FlagUse) error {
 }
 
 func isAdministrators(use string) error {
-	return finding.Refusedf("take the kubelet out of external mode: %s is an administrator's", use).
+	return finding.Refusedf("take the kubelet out of external mode: %s was not set by ccmadm", use).
 		WithHint("remove it there; nothing was changed")
 }
 

@@ -32,7 +32,7 @@ func RemoveManagerLease(ctx context.Context, r *workflow.Run) error {
 	subject := "Lease/" + v1alpha1.Namespace + "/" + name
 	lease, held, err := watchLease(ctx, r.Env, client, name)
 	if err != nil {
-		return finding.Errorf("check whether a cloud-controller-manager renews %s: %w", subject, err).WithHint("the same command goes on")
+		return finding.Errorf("check whether a cloud-controller-manager renews %s: %w", subject, err).WithHint("run the same command again: it resumes")
 	}
 	switch {
 	case lease == nil:
@@ -66,7 +66,7 @@ func dropLease(ctx context.Context, client kubernetes.Interface, lease *coordina
 	})
 	if err != nil {
 		return false, finding.Errorf("remove Lease/%s/%s: %w", lease.Namespace, lease.Name, err).
-			WithHint("the same command goes on")
+			WithHint("run the same command again: it resumes")
 	}
 	return taken, nil
 }
@@ -78,7 +78,7 @@ func RefuseLeader(
 ) (*coordinationv1.Lease, error) {
 	lease, held, err := watchLease(ctx, env, client, name)
 	if err != nil {
-		return nil, finding.Errorf("check whether a cloud-controller-manager leads: %w", err).WithHint("the same command goes on")
+		return nil, finding.Errorf("check whether a cloud-controller-manager leads: %w", err).WithHint("run the same command again: it resumes")
 	}
 	if held {
 		return nil, managerAtWork(lease).WithHint("%s", hint)
@@ -87,7 +87,7 @@ func RefuseLeader(
 }
 
 func managerAtWork(lease *coordinationv1.Lease) *finding.Error {
-	return finding.Refusedf("another cloud-controller-manager is at work: %s renews Lease/%s/%s",
+	return finding.Refusedf("another cloud-controller-manager is running: %s renews Lease/%s/%s",
 		finding.Clean(ptr.Deref(lease.Spec.HolderIdentity, "")), lease.Namespace, lease.Name)
 }
 
@@ -95,7 +95,7 @@ func managerAtWork(lease *coordinationv1.Lease) *finding.Error {
 // it: the next one would have to see it through once more, and nobody leads meanwhile. One that was not watched for as
 // long as it lasts stays: its holder may live.
 func EndLease(ctx context.Context, env *workflow.Env, client kubernetes.Interface, name string) error {
-	const hint = "stop it, and the same command goes on; `ccmadm apply` brings the former one back"
+	const hint = "stop it and run the same command again: it resumes; `ccmadm apply` restores the former one"
 	lease, err := RefuseLeader(ctx, env, client, name, hint)
 	if err != nil || isFree(lease) || leaseSeconds(lease) > longestWatch {
 		return err

@@ -98,7 +98,7 @@ func serversAsked(ctx context.Context, h *workflow.Host, s *settings.Settings) (
 	})
 	if err != nil {
 		return nil, finding.Refusedf("compare the manager with the API servers: %w", err).
-			WithHint("the same command again, once the API server answers")
+			WithHint("run the same command again when the API server answers")
 	}
 	return servers, nil
 }

@@ -226,7 +226,7 @@ func awaitGone(ctx context.Context, h *workflow.Host, s *settings.Settings, stil
 	return &finding.Error{
 		Code: finding.ExitNotInTime,
 		Err:  fmt.Errorf("wait for the former cloud-controller-manager to leave Node/%s: %w", node, err),
-		Hint: "the same command again goes on; ccmadm apply without -f leads back",
+		Hint: "run the same command again: it resumes; ccmadm apply without -f returns to the former mode",
 	}
 }
 

@@ -112,7 +112,7 @@ func Await(ctx context.Context, env *workflow.Env, what string, p probe) error {
 	}
 	return &finding.Error{
 		Code: finding.ExitNotInTime, Err: fmt.Errorf("wait for the cloud-controller-manager: %w", last),
-		Hint: "all was applied; ccmadm status says what is wrong, and the same command again is safe",
+		Hint: "everything was applied; ccmadm status shows the cause. The same command can be run again safely",
 	}
 }
 

@@ -40,7 +40,7 @@ func RefuseForgotten(ctx context.Context, client kubernetes.Interface, skip []st
 	}
 	return finding.Refusedf("leave: the manager is a static pod on Node/%s, which shows an API server and has no label %s",
 		strings.Join(names, ", Node/"), v1alpha1.ControlPlaneLabel).
-		WithHint("%s; then `ccmadm apply` there brings the cluster's mode. Where they are workers, --skip %s leaves them. "+
+		WithHint("%s; then run `ccmadm apply` there: it removes the static pod. Where they are workers, --skip %s leaves them. "+
 			"Nothing was changed", nodes.UnlabelledHint(names), strings.Join(names, ","))
 }
 

@@ -92,7 +92,7 @@ func CheckKubeletInUse(ctx context.Context, r *workflow.Run) error {
 		return err
 	}
 	return finding.Usagef("the kubelet is running with %s", machine.KubeletConfig).
-		WithHint("`kubeadm reset` stops it, if this machine's cluster is to be given up")
+		WithHint("run `kubeadm reset` first, if this machine is to leave its cluster")
 }
 
 // preparedByCA tells whether a control plane with an external CA has been given its kubeconfigs, as kubeadm demands

@@ -35,7 +35,7 @@ func ExistingRecord(ctx context.Context, r *workflow.Run) (*state.Record, error)
 					"was changed")
 		case err != nil:
 			return nil, finding.Refusedf("compare with the cluster's record: %w", err).
-				WithHint("nothing was changed; the same command again, once the API server answers")
+				WithHint("nothing was changed; run the same command again when the API server answers")
 		}
 		return rec, nil
 	})
@@ -110,7 +110,7 @@ func refuseOtherLease(s *settings.Settings) error {
 	}
 	if was, is := before.LeaseName(), s.Profile.LeaseName(); was != is {
 		return finding.Refusedf("apply with a profile whose lease is %q: that of the cluster's record is %q", is, was).
-			WithHint("two managers would work at the same time; nothing was changed")
+			WithHint("keep the recorded lease name in the profile: with two names, two managers would lead at the same time; nothing was changed")
 	}
 	return nil
 }

@@ -75,7 +75,7 @@ func joinedRecord(ctx context.Context, r *workflow.Run) (*state.Record, error) {
 		})
 		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 			return nil, finding.Preflightf("%w", err).
-				WithHint("was this cluster made by `ccmadm init`? On its control plane, `ccmadm init phase record` publishes the settings")
+				WithHint("run `ccmadm init phase record` on a control plane to publish the settings; a cluster of plain kubeadm needs `ccmadm adopt` first")
 		}
 		if apierrors.IsUnauthorized(err) {
 			return nil, finding.Preflightf("read ConfigMap/kube-system/%s: the API server refuses the token", v1alpha1.RecordName).

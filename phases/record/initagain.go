@@ -103,10 +103,10 @@ func refuseUnended(ctx context.Context, env *workflow.Env) error {
 		case run.State == journal.Done:
 			return nil
 		}
-		return finding.Refusedf("bring back what the cluster's record says: run %d, ccmadm %s on %s, has not come to a "+
-			"good end", run.ID, run.Command, run.Machine).
-			WithHint("ccmadm journal %d shows how far it is; ccmadm %s, as it was called, completes it, and ccmadm rollback or "+
-				"ccmadm apply leads back. Nothing was changed", run.ID, run.Command)
+		return finding.Refusedf("restore the settings of the cluster's record: run %d, ccmadm %s on %s, is not "+
+			"finished", run.ID, run.Command, run.Machine).
+			WithHint("ccmadm journal %d shows its steps; run ccmadm %s again, as before, to complete it, or ccmadm rollback or "+
+				"ccmadm apply to undo it. Nothing was changed", run.ID, run.Command)
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ func phaseRecord(ctx context.Context, r *workflow.Run) (*state.Record, error) {
 	case err != nil:
 		return nil, finding.Refusedf("compare with the cluster's record: %w", err).
 			WithHint("kubeadm has finished on this machine, whose own copy of the settings may be older than the " +
-				"cluster's. Nothing was changed; the same command again, once the API server answers, or --kubeconfig " +
+				"cluster's. Nothing was changed; run the same command again when the API server answers, or --kubeconfig " +
 				"with a way to another one")
 	case rec == nil || own != nil && !tried:
 		return own, nil
@@ -89,7 +89,7 @@ func Established(ctx context.Context, r *workflow.Run) (bool, error) {
 		through, err := cameThrough(ctx, r.Host, client)
 		if err != nil {
 			return false, finding.Refusedf("%w", err).
-				WithHint("nothing was changed; the same command again, once the API server answers")
+				WithHint("nothing was changed; run the same command again when the API server answers")
 		}
 		return through, nil
 	})

@@ -75,7 +75,8 @@ func publishedRecord(ctx context.Context, r *workflow.Run) (*state.Record, error
 		client, err := workflow.Connect(r.Env, machine.AdminConf)
 		if err != nil {
 			return nil, finding.Refusedf("compare with the cluster's record: %w", err).
-				WithHint("kubeadm has finished on this machine, so nothing is done here that the cluster has not been asked about; if kubeadm was reset: `ccmadm reset`. Nothing was changed")
+				WithHint("kubeadm has finished on this machine, so ccmadm changes nothing before it has read the cluster's record. If you ran " +
+					"`kubeadm reset`, run `ccmadm reset`, too. Nothing was changed")
 		}
 		rec, err := workflow.AskRecord(ctx, client)
 		if apierrors.IsNotFound(err) {
@@ -85,8 +86,8 @@ func publishedRecord(ctx context.Context, r *workflow.Run) (*state.Record, error
 			return rec, forgetUntried(ctx, r, rec)
 		}
 		return nil, finding.Refusedf("compare with the cluster's record: %w", err).
-			WithHint("kubeadm has finished on this machine, so nothing is done here that the cluster has not been asked about; look at its API server: " +
-				"crictl ps -a | grep kube-apiserver; journalctl -u kubelet. Nothing was changed")
+			WithHint("kubeadm has finished on this machine, so ccmadm changes nothing before it has read the cluster's record. Check the " +
+				"API server: crictl ps -a | grep kube-apiserver; journalctl -u kubelet. Nothing was changed")
 	})
 }
 

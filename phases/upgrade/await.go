@@ -49,8 +49,8 @@ func (u *Upgrade) awaitCutShort(ctx context.Context, env *workflow.Env) error {
 	if err == nil {
 		return u.awaitScheduler(ctx, env, client)
 	}
-	return finding.Refusedf("go on with the upgrade that was cut short: %w", last).
-		WithHint("crictl ps -a; journalctl -u kubelet; is a manifest missing in %s? kubeadm keeps the former ones in "+
+	return finding.Refusedf("resume the interrupted upgrade: %w", last).
+		WithHint("crictl ps -a and journalctl -u kubelet show the cause; if a manifest is missing in %s, copy it back from "+
 			"/etc/kubernetes/tmp/kubeadm-backup-manifests-*", machine.ManifestDir)
 }
 

@@ -113,7 +113,7 @@ func TestCluster_Upgrade_APartIsNoUpgrade(t *testing.T) {
 		t.Fatalf("%v; what is left is not said:\n%s", err, out)
 	}
 	_, err = u.do(t, Upgrade{})
-	phasestest.WantError(t, err, "ccmadm upgrade apply v1.36.3 was begun on this machine", finding.ExitPreflight)
+	phasestest.WantError(t, err, "`ccmadm upgrade apply v1.36.3` was started on this machine", finding.ExitPreflight)
 	if out, err := u.do(t, apply); err != nil || u.ran() != 2 || strings.Contains(out, "finish the upgrade") {
 		t.Errorf("kubeadm ran %d times: %v\n%s", u.ran(), err, out)
 	}

@@ -72,7 +72,7 @@ func (u *Upgrade) noteUpgraded(env *workflow.Env) error {
 		return err
 	}
 	if !left.Whole() {
-		env.Sayf("kubeadm was told to leave something out: that is noted, and the same command without goes on")
+		env.Sayf("kubeadm skipped a part of the upgrade, which is recorded; run the same command without skipPhases and dryRun to finish it")
 		return nil
 	}
 	s, err := workflow.MachineState(env)
@@ -158,9 +158,9 @@ func (u *Upgrade) lookUpgraded(ctx context.Context, env *workflow.Env) error {
 		return err
 	}
 	wrong := func(what string, is any) error {
-		return finding.Errorf("upgrade this control plane: kubeadm has ended well, and %s is of v%s, not v%s", what, is,
+		return finding.Errorf("upgrade this control plane: kubeadm succeeded, but %s has version v%s, not v%s", what, is,
 			u.target).
-			WithHint("look for dryRun and skipPhases in kubeadm's configuration and flags; the same command goes on")
+			WithHint("remove dryRun and skipPhases from kubeadm's configuration and flags, and run the same command again")
 	}
 	if !own.EqualTo(u.target) {
 		return wrong(machine.APIServerPod, own)

@@ -182,7 +182,7 @@ func (u *upgrader) beginWorkers(ctx context.Context) error {
 }
 
 // goesOn says how to go on and how to go back.
-const goesOn = "the machines before are done, and those after were not touched; the same command goes on from here. " +
+const goesOn = "the machines before are done, and those after were not touched; run the same command again: it resumes here. " +
 	"Kubernetes does not go back; `ccmadm journal` names the runs, and `ccmadm rollback RUN` leads the " +
 	"cloud-controller-manager to before one of them"
 

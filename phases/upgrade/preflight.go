@@ -146,7 +146,7 @@ func (u *Upgrade) refuseBlocked(env *workflow.Env, plan *planner.Plan, facts *pl
 		wrong = append(wrong, fmt.Errorf("%s: %s", where, finding.Clean(f.Message)))
 	}
 	return finding.Preflightf("upgrade to %s: %w", plan.Then, errors.Join(wrong...)).
-		WithHint("what to do is said above; ccmadm explain ID says more. Nothing was changed")
+		WithHint("the plan above has the remedy of each finding; ccmadm explain ID has details. Nothing was changed")
 }
 
 // refuseByHand finds an upgrade that somebody has begun in another way, and one that is not the first any more.
@@ -170,7 +170,7 @@ func (u *Upgrade) refuseByHand(env *workflow.Env, facts *planner.Facts, resumed 
 		}
 		if n.Name == facts.Here && v.LessThan(u.target) && !cluster.LessThan(u.target) {
 			return finding.Preflightf("upgrade to v%s: the cluster's configuration is of v%s already, so this control plane "+
-				"follows it", u.target, cluster).WithHint("ccmadm upgrade node. Nothing was changed")
+				"follows it", u.target, cluster).WithHint("run `ccmadm upgrade node` here. Nothing was changed")
 		}
 	}
 	return nil
@@ -186,8 +186,8 @@ func (u *Upgrade) refuseOtherHalf(env *workflow.Env) error {
 	if err != nil || own != nil && own.LessThan(u.target) { // another control plane has been the first since
 		return err
 	}
-	return finding.Preflightf("follow the cluster's configuration: %s was begun on this machine, and has not come to its "+
-		"end", command).WithHint("%s. Nothing was changed", command)
+	return finding.Preflightf("follow the cluster's configuration: `%s` was started on this machine and is not finished", command).
+		WithHint("run `%s` again: it resumes. Nothing was changed", command)
 }
 
 // checkKubeadmIs wants the installed kubeadm to be of the very version.

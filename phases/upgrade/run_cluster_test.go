@@ -202,7 +202,7 @@ func TestCluster_Upgrade_GoesOn(t *testing.T) {
 		t.Fatalf("kubeadm was terminated: %v\n%s", err, out)
 	}
 	delete(u.runner.Fails, "kubeadm upgrade apply")
-	if out, err := u.do(t, apply); err == nil || !strings.Contains(err.Error(), "kubeadm has ended well, and") {
+	if out, err := u.do(t, apply); err == nil || !strings.Contains(err.Error(), "kubeadm succeeded, but") {
 		t.Fatalf("kubeadm has changed nothing: %v\n%s", err, out)
 	}
 	u.runner.During = whole

@@ -53,7 +53,7 @@ machine. Writes nothing.`,
 			ips, last := serviceIPs(ctx, client)
 			if last != nil { // which says nothing of kube-proxy
 				return &finding.Error{
-					Code: finding.ExitNotInTime, Err: last, Hint: "the same command again looks once more",
+					Code: finding.ExitNotInTime, Err: last, Hint: "run the same command again: it checks once more",
 				}
 			}
 			last = errors.New("it was not asked yet")
@@ -73,7 +73,7 @@ machine. Writes nothing.`,
 			return &finding.Error{
 				Code: finding.ExitNotInTime, Err: fmt.Errorf("ask the API server by its Service, from this machine: %w", last),
 				Hint: "kube-proxy may have lost its rules: " + restartProxy(ctx, client, r.Machine) +
-					"; the same command again looks once more",
+					"; then run the same command again: it checks once more",
 			}
 		},
 	}

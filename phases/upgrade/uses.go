@@ -229,7 +229,7 @@ func KubeadmUpgradePlan(
 		words := lastWords(stderr.Bytes())
 		f := finding.KubeadmPlan.New("", fmt.Sprintf("kubeadm upgrade plan %s: %v; %s", version, err, words))
 		if !asJSON {
-			f.Message = fmt.Sprintf("kubeadm upgrade plan %s: %v; its own words are above", version, err)
+			f.Message = fmt.Sprintf("kubeadm upgrade plan %s: %v; its output is above", version, err)
 		}
 		return nil, &f, nil
 	}

@@ -30,8 +30,8 @@ func (u *Upgrade) Check() error {
 			return err
 		}
 		if !left.Whole() {
-			return finding.Usagef("read --via: kubeadm is told to leave something out: no machine is upgraded " +
-				"as a whole").WithHint("leave skipPhases and dryRun out of kubeadm's flags and configuration, or --via. " +
+			return finding.Usagef("read --via: kubeadm's flags or configuration skip phases, or ask for a dry run: " +
+				"the upgrade would be partial").WithHint("leave skipPhases and dryRun out of kubeadm's flags and configuration, or --via. " +
 				"Nothing was changed")
 		}
 	}
@@ -129,8 +129,8 @@ func (p patches) flags() []string {
 func (p patches) refuseRelative() error {
 	for _, dir := range []string{p.argument, p.configured} {
 		if dir != "" && !filepath.IsAbs(dir) {
-			return finding.Usagef("read --via: the directory of patches, %q, would be another one on each machine", dir).
-				WithHint("name an absolute path. Nothing was changed")
+			return finding.Usagef("read --via: the --patches directory %q is a relative path, and each machine has another one", dir).
+				WithHint("give an absolute path that exists on each machine. Nothing was changed")
 		}
 	}
 	return nil

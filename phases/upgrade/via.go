@@ -70,7 +70,7 @@ func (o *other) told(target *version.Version) planner.Told {
 			t.Problem = "there is no " + o.lacks + ", where kubeadm is to look for patches"
 			t.Next = "copy it there, or leave it empty"
 		case r.Upgrading == first:
-			t.Problem = first + " was begun there, and has not come to its end"
+			t.Problem = first + " was started there and is not finished"
 			t.Next = "there: ccmadm " + first
 		}
 	}

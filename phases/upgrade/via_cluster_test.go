@@ -116,7 +116,7 @@ func TestCluster_UpgradeVia_GoesOn(t *testing.T) {
 	out, err := v.from(t, fleet.Remote{Via: fleet.ViaSSH})
 	phasestest.WantError(t, err, "node w1: run ssh ", finding.ExitError)
 	var known *finding.Error
-	if errors.As(err, &known); !strings.Contains(known.Hint, "the same command goes on from here") ||
+	if errors.As(err, &known); !strings.Contains(known.Hint, "run the same command again: it resumes here") ||
 		strings.Contains(err.Error(), encodeConfig(upgradeConfiguration)) {
 		t.Errorf("it says %v, hint %s", err, known.Hint)
 	}
@@ -182,7 +182,7 @@ func TestCluster_UpgradeVia_Refused(t *testing.T) {
 		},
 		{
 			name: "a first upgrade cut short", r: fleet.Remote{Via: fleet.ViaSSH}, code: finding.ExitPreflight,
-			want:  "U13 Node/w1: upgrade apply v1.36.3 was begun there, and has not come to its end",
+			want:  "U13 Node/w1: upgrade apply v1.36.3 was started there and is not finished",
 			given: func() { v.told("w1", "v1.36.3", `"upgrading":"upgrade apply v1.36.3"`) },
 		},
 		{
@@ -270,7 +270,7 @@ func TestCluster_UpgradeVia_Pods(t *testing.T) {
 		}
 	})
 	_, err = v.do(t, Upgrade{Version: "v1.36.3", Remote: pods})
-	phasestest.WantError(t, err, "U13 Node/w1: Pod/kube-system/"+left.Name+" is at work on Node/w1", finding.ExitPreflight)
+	phasestest.WantError(t, err, "U13 Node/w1: Pod/kube-system/"+left.Name+" is still running on Node/w1", finding.ExitPreflight)
 	left.Status.Phase = corev1.PodFailed
 	if _, err := inCluster.UpdateStatus(t.Context(), left, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)

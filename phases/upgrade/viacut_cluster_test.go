@@ -177,7 +177,7 @@ func TestCluster_UpgradeVia_AnotherRunBeforeTheWorkers(t *testing.T) {
 	_, err := v.from(t, fleet.Remote{Via: fleet.ViaSSH})
 	phasestest.WantError(t, err, "another run is under way: ccmadm apply on cp2", finding.ExitError)
 	if known := new(finding.Error); !errors.As(err, &known) || strings.Contains(known.Hint, "Nothing was changed") ||
-		!strings.Contains(known.Hint, "the same command goes on from here") {
+		!strings.Contains(known.Hint, "run the same command again: it resumes here") {
 		t.Errorf("it says %v, hint %s", err, known.Hint)
 	}
 	if got := v.upgraded(); !slices.Equal(got, []string{"cp2"}) {
@@ -286,17 +286,17 @@ func TestCluster_UpgradeVia_PodThatHangs(t *testing.T) {
 // expectKeptOff: who looks after a pod that is at work is told so, and nobody else changes that machine meanwhile.
 func (v *driven) expectKeptOff(t *testing.T, n *fleet.Node, err error, pod *corev1.Pod) {
 	t.Helper()
-	const goesOn = "it comes to its end by itself, and then the same command goes on: kubectl -n kube-system logs -f "
+	const goesOn = "it finishes by itself (kubectl -n kube-system logs -f "
 	if known := new(finding.Error); !errors.As(err, &known) || !strings.Contains(known.Hint, goesOn+pod.Name) ||
-		!strings.Contains(err.Error(), pod.Name+" is at work on Node/w1") {
+		!strings.Contains(err.Error(), pod.Name+" is still running on Node/w1") {
 		t.Errorf("it says no more than %v", err)
 	}
 	if pod.DeletionTimestamp != nil {
 		t.Error("it is deleted")
 	}
-	phasestest.WantError(t, fleet.RefuseAtWork(t.Context(), v.client, n), pod.Name+" is at work on Node/w1", finding.ExitRefused)
+	phasestest.WantError(t, fleet.RefuseAtWork(t.Context(), v.client, n), pod.Name+" is still running on Node/w1", finding.ExitRefused)
 	_, err = adoption.NoteCutShort(t.Context(), v.client, []*fleet.Node{n})
-	phasestest.WantError(t, err, pod.Name+" is at work on Node/w1", finding.ExitRefused)
+	phasestest.WantError(t, err, pod.Name+" is still running on Node/w1", finding.ExitRefused)
 	others := []*fleet.Node{{Name: "w2"}, {Name: "w1", Skipped: true}}
 	if _, err := adoption.NoteCutShort(t.Context(), v.client, others); err != nil {
 		t.Errorf("of other machines: %v", err)

@@ -38,7 +38,7 @@ the kubelet's arguments. Writes nothing.`,
 			file, err := workflow.LiveKubeadm(ctx, client)
 			if err != nil {
 				return finding.Refusedf("ask for the version of the cluster: %w", err).
-					WithHint("nothing was changed; the same command again, once the API server answers")
+					WithHint("nothing was changed; run the same command again when the API server answers")
 			}
 			if u.target, err = planner.ParseTarget(file.KubernetesVersion()); err != nil {
 				return err

@@ -101,7 +101,7 @@ func Ignored(r *Run, check string) bool {
 // CheckRoot fails where ccmadm does not run as root.
 func CheckRoot(_ context.Context, r *Run) error {
 	if !r.Machine.Superuser {
-		return finding.Preflightf("not root").WithHint("the same command behind sudo")
+		return finding.Preflightf("not root").WithHint("run the same command with sudo")
 	}
 	return nil
 }

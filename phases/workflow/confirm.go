@@ -22,5 +22,5 @@ func (env *Env) Confirm(yes bool, question string) error {
 	if yes || env.DryRun || Confirmed(env.In, env.Progress(), question) {
 		return nil
 	}
-	return finding.Refusedf("it was not confirmed").WithHint("--yes answers beforehand; nothing was changed")
+	return finding.Refusedf("it was not confirmed").WithHint("answer y, or give --yes; nothing was changed")
 }

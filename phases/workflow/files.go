@@ -93,5 +93,5 @@ func FilesIn(m *machine.Machine, dir string) ([]string, error) {
 
 // ErrNotRoot is the error of a command that needs root. What names it.
 func ErrNotRoot(what string) *finding.Error {
-	return finding.Preflightf("%s: not root", what).WithHint("the same command behind sudo")
+	return finding.Preflightf("%s: not root", what).WithHint("run the same command with sudo")
 }

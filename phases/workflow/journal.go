@@ -173,8 +173,8 @@ func refuseOtherRecord(ctx context.Context, client kubernetes.Interface, before 
 	if before == string(after) {
 		return nil
 	}
-	return finding.Refusedf("begin: the cluster's record has become another one since this run has read it").
-		WithHint("the same command again goes by the new one; nothing was changed")
+	return finding.Refusedf("begin: the cluster's record changed after this run read it").
+		WithHint("another ccmadm command changed it; run the same command again. Nothing was changed")
 }
 
 // Close ends the run in the journal, if it has begun there, and nothing has failed beside its steps.

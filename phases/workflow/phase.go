@@ -98,7 +98,7 @@ func Bind(cmd *cobra.Command, list []Phase, inherit []string, build func(cmd *co
 // print them without the runner's own prefix.
 func (p Phase) Do(ctx context.Context, r *Run) error {
 	if err := ctx.Err(); err != nil {
-		return &finding.Error{Code: finding.ExitError, Err: fmt.Errorf("stopped before phase %s: %w", p.Name, err), Hint: "the same command again goes on from here"}
+		return &finding.Error{Code: finding.ExitError, Err: fmt.Errorf("stopped before phase %s: %w", p.Name, err), Hint: "fix the cause and run the same command again: it resumes here"}
 	}
 	r = r.InPhase(p.Name)
 	r.WithoutServer = p.WithoutServer

@@ -60,7 +60,7 @@ func Stream(ctx context.Context, env *Env, shown []string, c machine.Command) er
 	}
 	if err != nil {
 		return finding.Errorf("run kubeadm %s: %w", shown[0], err).
-			WithHint("kubeadm's own words are above; when the cause is fixed, the same ccmadm command goes on from here")
+			WithHint("kubeadm's output above has the cause; fix it and run the same ccmadm command again: it resumes here")
 	}
 	return nil
 }

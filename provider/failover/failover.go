@@ -121,7 +121,7 @@ func (n *NodeProber) round(ctx context.Context) int {
 	}
 	if cutOff := 2*len(answering) < known; cutOff != n.cutOff {
 		n.cutOff = cutOff
-		klog.InfoS("Whether most other machines answer", "cutOff", cutOff, "answer", len(answering), "of", known)
+		klog.InfoS("Connection to the other machines changed", "cutOff", cutOff, "answer", len(answering), "of", known)
 	}
 	if len(silent) == 0 || n.cutOff {
 		n.beginAnew()

@@ -143,7 +143,7 @@ func (r *Routes) acknowledged(ctx context.Context, route *cloudprovider.Route) e
 	case dissent == nil:
 		return err // nothing was asked
 	}
-	klog.ErrorS(dissent, "Most agents have the route", "node", route.TargetNode, "destination", route.DestinationCIDR)
+	klog.ErrorS(dissent, "Some agents have not set the route; most have", "node", route.TargetNode, "destination", route.DestinationCIDR)
 	return nil
 }
 

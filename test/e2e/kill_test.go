@@ -128,7 +128,7 @@ func (v *victim) completes(t *testing.T) bool {
 
 func (v *victim) reset(t *testing.T) {
 	t.Helper()
-	if r := v.sh(t, v.node, "ccmadm reset --force"); strings.Contains(r.out, "/var/lib/etcd/member is still there") { // kubeadm's race
+	if r := v.sh(t, v.node, "ccmadm reset --force"); strings.Contains(r.out, "/var/lib/etcd/member still exists") { // kubeadm's race
 		t.Logf("%s: %s", v.node, r.out)
 		v.must(t, v.node, "crictl rmp --force --all; rm -r /var/lib/etcd/member")
 	} else if r.code != 0 {

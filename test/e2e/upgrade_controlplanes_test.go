@@ -93,7 +93,7 @@ kill -9 -- -$pid; { wait $pid; } 2>/dev/null; code=$?; cat /root/out; exit $code
 		t.Fatalf("exit status %d, want 137, killed behind %q\n%s", r.code, atWork, r.out)
 	}
 	r = l.sh(t, "cp1", fromHere)
-	if r.code != 3 || !strings.Contains(r.out, "is at work on Node/cp3, of a run that is under way") {
+	if r.code != 3 || !strings.Contains(r.out, "is still running on Node/cp3, of a run that is under way") {
 		t.Errorf("exit status %d, want 3\n%s", r.code, r.out)
 	}
 	const pod = "$(" + admin + "-n kube-system get pods -o name | grep /ccmadm-upgrade-)"

@@ -65,7 +65,7 @@ func (r *run) hold(ctx context.Context) error {
 
 func underWay(holder string) error {
 	return finding.Refusedf("another probe is under way, by %s, which holds %s", finding.Clean(holder), leaseObject).
-		WithHint("one asks at a time: the same command again, once it has ended")
+		WithHint("only one probe runs at a time: run the same command again when it has ended")
 }
 
 func (r *run) newLease() *coordinationv1.Lease {

@@ -225,7 +225,7 @@ func (p *planner) ownStep(controlPlanes []Node) bool {
 		p.step(p.Here, "upgrade the control plane", follow)
 		return false
 	case p.CutShort == follow:
-		p.step(p.Here, "finish the upgrade that was cut short, or told to leave something out", follow)
+		p.step(p.Here, "finish the upgrade that was interrupted or is partial", follow)
 		return false
 	}
 	return p.CutShort != "" || p.left(controlPlanes[i])

@@ -163,7 +163,7 @@ func TestNew_StepsFromHere(t *testing.T) {
 		},
 		{
 			name: "this one was cut short as a further one", told: map[string]Told{"cp1": done, "w1": unfinished},
-			first: "cp2: ccmadm upgrade node", what: "finish the upgrade that was cut short, or told to leave something out",
+			first: "cp2: ccmadm upgrade node", what: "finish the upgrade that was interrupted or is partial",
 			do: func(f *Facts) { isDone(f); f.CutShort = "ccmadm upgrade node" },
 		},
 		{

@@ -87,7 +87,7 @@ func (p *planner) apiServers(controlPlanes []Node) bool {
 		case !applied:
 			command, applied = "ccmadm upgrade apply "+p.plan.Then, true
 		case cut:
-			what, command = "finish the upgrade that was cut short, or told to leave something out", p.CutShort
+			what, command = "finish the upgrade that was interrupted or is partial", p.CutShort
 		}
 		if n.Name != p.Here || !p.plan.kubeadmFits() {
 			what = "install kubeadm " + p.plan.Then + ", and " + what
