@@ -1,0 +1,67 @@
+package balancer
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+)
+
+// A tenant with two Services on a shared address gives one of them the port of the other namespace, takes away the annotation that
+// tells of the address, and asks for it. What it has lost leaves its status, although the tenant's other Service has the address still.
+func TestStatus_LostBesideAnotherOfTheTenant(t *testing.T) {
+	const shared = "192.0.2.1"
+	w := newWorld(addressPool("lan", shared))
+	w.setNodes("198.18.0.1")
+	a, b, c := w.add("web", tenant("a", 443, "k", "b")), w.add("mail", tenant("b", 25, "k", "a")), w.add("imap", tenant("b", 143, "k", "a"))
+	w.told(shared)
+	w.told(shared)
+	latest := func(s *corev1.Service) *corev1.Service { return w.services[allocator.NameOf(s)] }
+	for _, s := range []*corev1.Service{a, b, c} {
+		if got := address(latest(s)); got != shared {
+			t.Fatalf("%s has %q", s.Name, got)
+		}
+	}
+	c = latest(c)
+	onPort(443)(c)
+	delete(c.Annotations, v1alpha1.AllocatedAnnotation)
+	asks(shared)(c)
+	for range 3 {
+		w.told(shared)
+		if got := address(latest(c)); got != "" {
+			t.Errorf("it still has %s, on the port of another tenant", got)
+		}
+		if address(latest(a)) != shared || address(latest(b)) != shared {
+			t.Errorf("the owner has %q, the tenant's other Service %q", address(latest(a)), address(latest(b)))
+		}
+	}
+}
+
+// A tenant leaves no room for annotations in its Service, so that the API server refuses the patch that gives it another address. The
+// one that it has lost is withdrawn all the same.
+func TestCluster_LostWithoutRoomForAnnotations(t *testing.T) {
+	const shared = "192.0.2.50"
+	c := newCluster(t, addressPool("lan", "192.0.2.50-192.0.2.59"))
+	c.createIn("share-a", "web", inNamespace(443, "share-b", asks(shared)))
+	c.withinIn(5*time.Second, "share-a", "web", reasonIs(allocator.AnnouncedReason))
+	c.createIn("share-b", "mail", inNamespace(25, "share-a"))
+	shares := func(s *corev1.Service) bool { return hasAddress(shared)(s) && reasonIs(allocator.AnnouncedReason)(s) }
+	s := c.withinIn(5*time.Second, "share-b", "mail", shares)
+	s.Spec.Ports[0].Port = 443
+	delete(s.Annotations, v1alpha1.AllocatedAnnotation)
+	size := 0
+	for key, value := range s.Annotations {
+		size += len(key) + len(value)
+	}
+	s.Annotations["fill"] = strings.Repeat("x", 256<<10-size-len("fill"))
+	if _, err := c.client.CoreV1().Services("share-b").Update(t.Context(), s, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.withinIn(10*time.Second, "share-b", "mail", func(s *corev1.Service) bool { return address(s) == "" })
+	c.withinIn(time.Second, "share-a", "web", shares)
+}
