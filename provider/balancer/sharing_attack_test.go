@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
@@ -39,6 +40,43 @@ func TestStatus_LostBesideAnotherOfTheTenant(t *testing.T) {
 		if address(latest(a)) != shared || address(latest(b)) != shared {
 			t.Errorf("the owner has %q, the tenant's other Service %q", address(latest(a)), address(latest(b)))
 		}
+	}
+}
+
+// A namespace was deleted, and a stranger has made it again. Its name is in a list still. The stranger's Service, of the name
+// that the address was claimed for first, may join, and is the last of those who have it.
+func TestAllocate_StrangerOfTheSameName(t *testing.T) {
+	w := newWorld(addressPool("lan", "192.0.2.1-192.0.2.9"))
+	a, b := w.add("web", tenant("a", 443, "k", "b")), w.add("mail", tenant("b", 25, "k", "a"))
+	address := w.pass().of(a)
+	delete(w.services, types.NamespacedName{Namespace: "a", Name: "web"})
+	w.pass()
+	stranger := w.add("web", tenant("a", 80, "k", "b"), asks(address))
+	if p := w.pass(); p.of(b) != address || p.of(stranger) != address {
+		t.Fatalf("they do not share: %q, %q", p.of(b), p.of(stranger))
+	}
+	w.pass()
+	onPort(25)(stranger)
+	for range 3 {
+		if p := w.pass(); p.of(b) != address || p.of(stranger) != "" {
+			t.Errorf("Service mail, which has had the address all along, has %q, the stranger %q", p.of(b), p.of(stranger))
+		}
+	}
+}
+
+// An address is kept for the Service that had it last. The message says so.
+func TestAllocate_ReservedForTheLast(t *testing.T) {
+	w := newWorld(addressPool("lan", "192.0.2.1"))
+	a, b := w.add("web", tenant("a", 443, "k", "b")), w.add("mail", tenant("b", 25, "k", "a"))
+	address := w.pass().of(a)
+	delete(w.services, allocator.NameOf(a))
+	w.pass()
+	delete(w.services, allocator.NameOf(b))
+	w.pass()
+	again := w.add("web", tenant("a", 443, "k", "b"), asks(address))
+	p := w.pass()
+	if problem := p.Services[allocator.NameOf(again)].Problem; problem == nil || !strings.Contains(problem.Message, "reserved for Service/b/mail until") {
+		t.Errorf("the reason is %v", problem)
 	}
 }
 
