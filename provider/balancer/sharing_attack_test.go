@@ -1,6 +1,7 @@
 package balancer
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -43,6 +44,21 @@ func TestStatus_LostBesideAnotherOfTheTenant(t *testing.T) {
 	}
 }
 
+// A list of ours that is empty is no consent, whatever the annotation of Cilium says.
+func TestAllocate_EmptyListWithdraws(t *testing.T) {
+	w := newWorld(addressPool("lan", "192.0.2.1-192.0.2.2"))
+	cilium := annotated("lbipam.cilium.io/sharing-cross-namespace", "b")
+	a, b := w.add("web", tenant("a", 443, "k", ""), cilium), w.add("mail", tenant("b", 25, "k", "a"))
+	if p := w.pass(); p.of(a) != p.of(b) {
+		t.Fatalf("they do not share: %q, %q", p.of(a), p.of(b))
+	}
+	annotated(v1alpha1.ShareNamespacesAnnotation, "")(a)
+	w.pass()
+	if p := w.pass(); p.of(a) == p.of(b) || p.of(a) == "" || p.of(b) == "" {
+		t.Errorf("got %q, %q", p.of(a), p.of(b))
+	}
+}
+
 // A namespace was deleted, and a stranger has made it again. Its name is in a list still. The stranger's Service, of the name
 // that the address was claimed for first, may join, and is the last of those who have it.
 func TestAllocate_StrangerOfTheSameName(t *testing.T) {
@@ -77,6 +93,25 @@ func TestAllocate_ReservedForTheLast(t *testing.T) {
 	p := w.pass()
 	if problem := p.Services[allocator.NameOf(again)].Problem; problem == nil || !strings.Contains(problem.Message, "reserved for Service/b/mail until") {
 		t.Errorf("the reason is %v", problem)
+	}
+}
+
+// Tenants may give their Services thousands of ports. That no two of these share an address is found without comparing each port
+// with each.
+func TestAllocate_ManyPorts(t *testing.T) {
+	w := newWorld(addressPool("lan", "192.0.2.0/28"))
+	for i := range 300 {
+		s := w.add(fmt.Sprint("s", i), tenant("b", 1, "k", "a"))
+		s.Spec.Ports = nil
+		for j := range 1000 {
+			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Port: int32(60*j + 1 + i%30), Protocol: corev1.ProtocolTCP})
+		}
+		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Port: 65000, Protocol: corev1.ProtocolTCP})
+	}
+	began := time.Now()
+	w.pass()
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("a pass takes %s", took)
 	}
 }
 
