@@ -124,10 +124,11 @@ const (
 	// ClaimPoolAnnotation and ClaimLevelAnnotation on a claim name the AddressPool and the level, L2 or BGP.
 	ClaimPoolAnnotation  = "ccmadm.dev/pool"
 	ClaimLevelAnnotation = "ccmadm.dev/level"
-	// ClaimSharersAnnotation on a claim lists further Services of the address, NAMESPACE/NAME with commas.
+	// ClaimSharersAnnotation on a claim lists further Services of the address, NAMESPACE/NAME with commas, in the order in which
+	// they came to it.
 	ClaimSharersAnnotation = "ccmadm.dev/sharers"
-	// ClaimParentLeftAnnotation on a claim, true, says that the Service of its parentRef, which cannot change, has the
-	// address no more: only the sharers have.
+	// ClaimParentLeftAnnotation on a claim, true, says that the Service of its parentRef, which cannot change, has left the
+	// address: only the sharers have it. If it has come back since, it is one of them.
 	ClaimParentLeftAnnotation = "ccmadm.dev/parent-left"
 	// ClaimProbedAnnotation on a claim is the time since when the address is known to be free on the network: the next owner
 	// announces it without another probe.

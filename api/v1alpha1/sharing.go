@@ -8,9 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// maxShareNamespaces is the longest value of ShareNamespacesAnnotation, in bytes: 64 of the longest names. Tenants write it, and
-// the cloud-controller-manager reads it in every pass.
-const maxShareNamespaces = 64 * (validation.DNS1123LabelMaxLength + 1)
+// maxShareNamespaces is how many names ShareNamespacesAnnotation may have, and maxShareBytes the length of that many of the longest.
+// Tenants write it, and the cloud-controller-manager reads it in every pass.
+const (
+	maxShareNamespaces = 64
+	maxShareBytes      = maxShareNamespaces * (validation.DNS1123LabelMaxLength + 1)
+)
 
 // ParseShareNamespaces reads the value of ShareNamespacesAnnotation: names of namespaces with commas, spaces around them
 // ignored. The empty text has none. A list with anything else in it is an error as a whole, so that it gives no consent that was
@@ -19,8 +22,11 @@ func ParseShareNamespaces(text string) ([]string, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
 	}
-	if len(text) > maxShareNamespaces {
-		return nil, fmt.Errorf("the list has %d bytes, and at most %d are read", len(text), maxShareNamespaces)
+	if len(text) > maxShareBytes {
+		return nil, fmt.Errorf("the list has %d bytes, and at most %d are read", len(text), maxShareBytes)
+	}
+	if n := strings.Count(text, ",") + 1; n > maxShareNamespaces {
+		return nil, fmt.Errorf("the list has %d names, and at most %d are read", n, maxShareNamespaces)
 	}
 	var names []string
 	for part := range strings.SplitSeq(text, ",") {

@@ -27,6 +27,8 @@ func TestParseShareNamespaces(t *testing.T) {
 		{`["shop"]`, "is no name of a namespace", nil},
 		{"shop\nmail", "is no name of a namespace", nil},
 		{strings.Repeat("a", 64), "is no name of a namespace", nil},
+		{strings.Repeat("a,", 64) + "a", "65 names, and at most 64 are read", nil},
+		{strings.Repeat("a,", 63) + "b", "", []string{"a", "b"}},
 		{strings.Repeat("shop,", 1000) + "shop", "at most 4096 are read", nil},
 	} {
 		got, err := ParseShareNamespaces(tt.text)

@@ -245,11 +245,20 @@ func (o *observer) externalIPs(ctx context.Context, s workflow.Streams) (*extern
 func (o *observer) kubectl() []string {
 	words := []string{"kubectl"}
 	for _, flag := range []struct{ name, value string }{
-		{"kubeconfig", *o.flags.KubeConfig}, {"context", *o.flags.Context}, {"cluster", *o.flags.ClusterName}, {"user", *o.flags.AuthInfoName},
+		{"kubeconfig", *o.flags.KubeConfig},
+		{"context", *o.flags.Context},
+		{"cluster", *o.flags.ClusterName},
+		{"user", *o.flags.AuthInfoName},
+		{"server", *o.flags.APIServer},
+		{"tls-server-name", *o.flags.TLSServerName},
+		{"certificate-authority", *o.flags.CAFile},
 	} {
 		if flag.value != "" {
 			words = append(words, "--"+flag.name+"="+flag.value)
 		}
+	}
+	if *o.flags.Insecure {
+		words = append(words, "--insecure-skip-tls-verify")
 	}
 	return words
 }

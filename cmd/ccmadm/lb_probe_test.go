@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
 	"github.com/ccmadm/ccmadm/doctor/network"
@@ -92,5 +93,20 @@ func TestJudgeNeighbours_Here(t *testing.T) {
 	const nobody = "no machine answers for 192.0.2.10"
 	if err := judgeNeighbours(addr, nil, ""); err == nil || !strings.Contains(err.Error(), nobody) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// The printed commands go to the cluster that was looked at, and have no credentials.
+func TestObserver_kubectl(t *testing.T) {
+	var o observer
+	cmd := &cobra.Command{}
+	o.declareKubeconfig(cmd)
+	flags := []string{"--kubeconfig=f", "--server=https://192.0.2.1:6443", "--tls-server-name=api", "--certificate-authority=ca", "--token=secret"}
+	if err := cmd.ParseFlags(append(flags, "--insecure-skip-tls-verify")); err != nil {
+		t.Fatal(err)
+	}
+	want := "kubectl --kubeconfig=f --server=https://192.0.2.1:6443 --tls-server-name=api --certificate-authority=ca --insecure-skip-tls-verify"
+	if got := strings.Join(o.kubectl(), " "); got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }

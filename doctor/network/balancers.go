@@ -111,27 +111,27 @@ func publishedAddresses(svc *corev1.Service) []string {
 func (s *Snapshot) claims(svc *corev1.Service) []networkingv1.IPAddress {
 	var own, shared []networkingv1.IPAddress
 	for _, c := range s.Claims {
-		switch {
+		switch place := slices.Index(ownersOf(c), nameOf(svc)); {
 		case c.Annotations[v1alpha1.ClaimReleasedAnnotation] != "":
-		case ownerOf(c) == nameOf(svc):
+		case place == 0:
 			own = append(own, c)
-		case slices.Contains(sharersOf(c), nameOf(svc)):
+		case place > 0:
 			shared = append(shared, c)
 		}
 	}
 	return append(own, shared...)
 }
 
-// ownerOf is the Service of a claim, as NAMESPACE/NAME.
-func ownerOf(c networkingv1.IPAddress) string {
-	if c.Spec.ParentRef == nil {
-		return ""
+// ownersOf are the Services that have a claim's address, as NAMESPACE/NAME, in the order in which they came to it.
+func ownersOf(c networkingv1.IPAddress) []string {
+	var list []string
+	if parent := c.Spec.ParentRef; parent != nil && c.Annotations[v1alpha1.ClaimParentLeftAnnotation] == "" {
+		list = append(list, parent.Namespace+"/"+parent.Name)
 	}
-	return c.Spec.ParentRef.Namespace + "/" + c.Spec.ParentRef.Name
-}
-
-func sharersOf(c networkingv1.IPAddress) []string {
-	return strings.Split(c.Annotations[v1alpha1.ClaimSharersAnnotation], ",")
+	if text := c.Annotations[v1alpha1.ClaimSharersAnnotation]; text != "" {
+		list = append(list, strings.Split(text, ",")...)
+	}
+	return list
 }
 
 // announcers are the Nodes whose live agents announce an address. At an elected level that is one: of several reports the

@@ -15,7 +15,7 @@ import (
 func (s *Snapshot) endpoints(node string, svc *corev1.Service, claims []networkingv1.IPAddress) []Rule {
 	names := []string{nameOf(svc)}
 	for _, c := range claims {
-		names = append(append(names, ownerOf(c)), sharersOf(c)...)
+		names = append(names, ownersOf(c)...)
 	}
 	slices.Sort(names)
 	var list []Rule

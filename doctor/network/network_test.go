@@ -2,6 +2,7 @@ package network
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -240,6 +241,24 @@ func TestSharedAddress(t *testing.T) {
 	s.Claims[0].Annotations[v1alpha1.ClaimReleasedAnnotation] = "2026-11-21T10:00:00Z"
 	if got := s.Why("shop/web").Addresses; got != nil {
 		t.Errorf("an address that is only kept is shown as one that it has: %v", got)
+	}
+}
+
+// A Service that an address was claimed for, and that has left it to others, neither has it nor stops its announcement.
+func TestSharedAddress_parentLeft(t *testing.T) {
+	s := shop()
+	s.Claims[0].Annotations[v1alpha1.ClaimSharersAnnotation] = "shop/mail,shop/imap"
+	s.Claims[0].Annotations[v1alpha1.ClaimParentLeftAnnotation] = "true"
+	s.Services[0].Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+	if got := s.Why("shop/web").Claims; len(got) > 0 {
+		t.Errorf("the Service that has left has %+v", got)
+	}
+	why := s.Why("shop/mail")
+	if len(why.Claims) != 1 || why.Claims[0].Owner != "shop/mail" || !slices.Equal(why.Claims[0].Sharers, []string{"shop/imap"}) {
+		t.Errorf("claims %+v", why.Claims)
+	}
+	if got := why.Nodes[1].Against(); strings.Contains(got, "shop/web") {
+		t.Errorf("against w1 is %q", got)
 	}
 }
 

@@ -3,7 +3,6 @@ package network
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -53,8 +52,8 @@ func (s *Snapshot) Why(service string) *Why {
 			Level:  v1alpha1.Level(c.Annotations[v1alpha1.ClaimLevelAnnotation]),
 			Probed: c.Annotations[v1alpha1.ClaimProbedAnnotation],
 		}
-		if text := c.Annotations[v1alpha1.ClaimSharersAnnotation]; text != "" {
-			claim.Owner, claim.Sharers = ownerOf(c), strings.Split(text, ",")
+		if owners := ownersOf(c); len(owners) > 1 {
+			claim.Owner, claim.Sharers = owners[0], owners[1:]
 		}
 		w.Claims = append(w.Claims, claim)
 	}

@@ -326,8 +326,8 @@ func TestAllocate_ConsentAfterLostClaims(t *testing.T) {
 	}
 }
 
-// Where the first of the Services goes, the other has the address. The first is the first again when it comes back, which it does
-// with the consent of both: the claim was made for it.
+// Where the first of the Services goes, the other has the address. The first may come back with the consent of both, and is the later
+// one then.
 func TestAllocate_ConsentThenDeleted(t *testing.T) {
 	w := newWorld(addressPool("lan", "192.0.2.1-192.0.2.9"))
 	a, b := w.add("web", tenant("a", 443, "k", "b")), w.add("mail", tenant("b", 25, "k", "a"))
@@ -343,7 +343,7 @@ func TestAllocate_ConsentThenDeleted(t *testing.T) {
 		t.Errorf("got %q and %q, want %s", p.of(a), p.of(b), address)
 	}
 	delete(a.Annotations, v1alpha1.ShareNamespacesAnnotation)
-	if p := w.pass(); p.of(a) != address || p.of(b) == address {
+	if p := w.pass(); p.of(b) != address || p.of(a) == address {
 		t.Errorf("got %q and %q after the consent was withdrawn", p.of(a), p.of(b))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -184,7 +185,7 @@ func (b *Balancer) writeService(ctx context.Context, st *evaluation.Status, w *w
 			return err
 		}
 		w.fail(&w.refused, err)
-		return nil
+		return b.withdraw(ctx, st, w)
 	}
 	w.expect(func() bool { return b.caches.services.has(after.ResourceVersion) })
 	if st.Note != "" {
@@ -201,6 +202,32 @@ func (b *Balancer) writeService(ctx context.Context, st *evaluation.Status, w *w
 		b.Recorder.Event(st.Service, corev1.EventTypeWarning, "UnknownAnnotation", st.Mistyped)
 	}
 	return nil
+}
+
+// withdraw takes from the status what is not to be there any more, and writes nothing else. Whoever writes Services can have the
+// whole patch refused, by annotations that leave no room for ours, and kube-proxy serves what is in the status, also when
+// the address is another Service's by now.
+func (b *Balancer) withdraw(ctx context.Context, st *evaluation.Status, w *written) error {
+	after := st.Service.DeepCopy()
+	left := allocator.Earlier(st.After, true)
+	after.Status.LoadBalancer.Ingress = slices.DeleteFunc(after.Status.LoadBalancer.Ingress, func(i corev1.LoadBalancerIngress) bool {
+		address, err := netip.ParseAddr(i.IP)
+		return err == nil && !slices.Contains(left, address.Unmap().WithZone(""))
+	})
+	patch, err := patchOf(st.Service, after)
+	if err != nil || patch == nil {
+		return err
+	}
+	after, err = b.Client.CoreV1().Services(after.Namespace).Patch(ctx, after.Name, types.StrategicMergePatchType, patch,
+		metav1.PatchOptions{}, "status")
+	switch {
+	case err == nil:
+		w.expect(func() bool { return b.caches.services.has(after.ResourceVersion) })
+		return nil
+	case objects.Refused(err) || apierrors.IsNotFound(err) || apierrors.IsConflict(err):
+		return nil // the whole patch is tried again
+	}
+	return fmt.Errorf("withdraw addresses of Service/%s: %w", allocator.NameOf(st.Service), err)
 }
 
 // rests reports whether the API server has just refused to have the Service patched.

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/network"
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
@@ -31,13 +32,17 @@ type ground struct {
 	// interfaces are addresses on interfaces of Nodes, as agents report them.
 	interfaces map[netip.Addr]string
 	existing   []*v1alpha1.AddressPool
+	// pools are the existing ones, as the cloud-controller-manager reads them.
+	pools []*allocator.Pool
+	// elsewhere are addresses of load balancers of other programs, with their Services.
+	elsewhere map[netip.Addr]string
 }
 
 func newGround(r *Cluster) *ground {
 	g := &ground{
 		cluster: r, cidrs: pointers(r.CIDRs), existing: pointers(r.Pools), hosts: allocator.HostsOf(pointers(r.Nodes), nil),
 		conflicts: map[netip.Addr]bool{}, namespaces: map[string]labels.Set{}, nodes: map[netip.Addr]string{},
-		interfaces: map[netip.Addr]string{},
+		interfaces: map[netip.Addr]string{}, elsewhere: map[netip.Addr]string{},
 	}
 	g.plane = controlplane.Addresses{Endpoints: r.Endpoints, Servers: controlplane.ServersOf(pointers(r.Servers))}
 	var live []*v1alpha1.NodeAgent
@@ -48,7 +53,7 @@ func newGround(r *Cluster) *ground {
 		for _, i := range agent.Status.Interfaces {
 			for _, text := range i.Addresses {
 				if prefix, err := netip.ParsePrefix(text); err == nil {
-					g.interfaces[prefix.Addr().Unmap()] = fmt.Sprintf("interface %s of Node/%s", i.Name, agent.Name)
+					g.interfaces[prefix.Addr().Unmap()] = finding.Clean(fmt.Sprintf("interface %s of Node/%s", i.Name, agent.Name))
 				}
 			}
 		}
@@ -67,10 +72,19 @@ func newGround(r *Cluster) *ground {
 	for i := range r.Nodes {
 		for _, a := range r.Nodes[i].Status.Addresses {
 			if address, err := netip.ParseAddr(a.Address); err == nil {
-				g.nodes[address.Unmap()] = fmt.Sprintf("the %s of Node/%s", a.Type, r.Nodes[i].Name)
+				g.nodes[address.Unmap()] = finding.Clean(fmt.Sprintf("the %s of Node/%s", a.Type, r.Nodes[i].Name))
 			}
 		}
 	}
+	for _, object := range pointers(r.Services) {
+		if object.Spec.Type != corev1.ServiceTypeLoadBalancer || object.DeletionTimestamp != nil || allocator.Served(object) {
+			continue
+		}
+		for _, address := range allocator.Earlier(object, true) {
+			g.elsewhere[address] = "Service/" + object.Namespace + "/" + object.Name
+		}
+	}
+	g.pools = g.read(g.existing...)
 	return g
 }
 
@@ -82,10 +96,9 @@ func pointers[T any](list []T) []*T {
 	return all
 }
 
-// read reads the pools of the cluster and the proposed ones, as the cloud-controller-manager does.
-func (g *ground) read(proposed ...*v1alpha1.AddressPool) []*allocator.Pool {
-	all := append(g.existing[:len(g.existing):len(g.existing)], proposed...)
-	return allocator.ReadPools(all, g.hosts, g.cidrs, g.plane, g.routers)
+// read reads AddressPools as the cloud-controller-manager does.
+func (g *ground) read(objects ...*v1alpha1.AddressPool) []*allocator.Pool {
+	return allocator.ReadPools(objects, g.hosts, g.cidrs, g.plane, g.routers)
 }
 
 // judgeAddress blocks a Service with an address that no pool can give.
@@ -102,13 +115,14 @@ func (p *planner) judgeAddress(c *candidate, i int, address netip.Addr) {
 		c.block(address.String()+" is the control plane's address", "remove it from spec.externalIPs")
 		return
 	}
-	if found := allocator.PoolOf(p.read(), address); found == nil {
-		const name = "probe"
-		probe := newPool(name, p.cluster.Now, []string{address.String()}, nil)
-		for _, pool := range p.read(probe) {
-			if pool.AddressPool != probe {
-				continue
-			}
+	if whose, is := p.elsewhere[address]; is {
+		shown.Conflict = "it is in the status of " + whose
+		c.block(address.String()+" is in the status of "+whose+", which another program serves", "give the Service another address, or add its "+
+			"ports to "+whose)
+		return
+	}
+	if allocator.PoolOf(p.pools, address) == nil {
+		for _, pool := range p.read(newPool("probe", p.cluster.Now, []string{address.String()}, nil)) {
 			switch {
 			case pool.Problem != nil:
 				shown.Conflict = pool.Problem.Error()

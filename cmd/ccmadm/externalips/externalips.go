@@ -18,6 +18,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
@@ -80,7 +81,10 @@ type candidate struct {
 	annotations map[string]string
 }
 
-func (c *candidate) block(reason, do string) { c.Action, c.Reason, c.Do = Blocked, reason, do }
+// block takes texts that quote what tenants wrote.
+func (c *candidate) block(reason, do string) {
+	c.Action, c.Reason, c.Do = Blocked, finding.Clean(reason), finding.Clean(do)
+}
 
 // moves reports whether the Service is to be moved, as far as is known.
 func (c *candidate) moves() bool { return c.Action == Move }
@@ -89,7 +93,7 @@ func (c *candidate) moves() bool { return c.Action == Move }
 type planner struct {
 	*ground
 	candidates []*candidate
-	pools      []*v1alpha1.AddressPool // proposed
+	proposed   []*v1alpha1.AddressPool
 }
 
 // Plan decides about every Service with externalIPs. The kubectl words begin each command, so that it goes to the same cluster.
@@ -109,13 +113,13 @@ func (r *Cluster) Plan(kubectl ...string) *Plan {
 		again = p.try()
 	}
 	p.noteShared()
-	plan := &Plan{Services: []Service{}}
+	plan, pools := &Plan{Services: []Service{}}, p.all()
 	for _, c := range p.candidates {
-		p.locate(c)
+		p.locate(c, pools)
 		c.Commands = c.commands(kubectl)
 		plan.Services = append(plan.Services, *c.Service)
 	}
-	for _, pool := range p.pools {
+	for _, pool := range p.proposed {
 		shown := *pool
 		shown.CreationTimestamp.Reset()
 		plan.Pools = append(plan.Pools, shown)

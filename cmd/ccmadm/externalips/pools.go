@@ -19,11 +19,11 @@ const maxRanges = 64
 // propose makes AddressPools for the addresses that are in none: one for each namespace, so that no other namespace can ask for
 // its addresses, and one for each set of namespaces that share some.
 func (p *planner) propose() {
-	p.pools = nil
+	p.proposed = nil
 	users := map[netip.Addr]map[string]bool{}
 	for _, c := range p.candidates {
 		for _, address := range c.wanted {
-			if !c.moves() || allocator.PoolOf(p.read(), address) != nil {
+			if !c.moves() || allocator.PoolOf(p.pools, address) != nil {
 				continue
 			}
 			if users[address] == nil {
@@ -44,7 +44,7 @@ func (p *planner) propose() {
 			name = "external-ips-shared"
 		}
 		for ranges := range slices.Chunk(rangesOf(sets[set]), maxRanges) {
-			p.pools = append(p.pools, newPool(p.free(name), p.cluster.Now, ranges, namespaces))
+			p.proposed = append(p.proposed, newPool(p.free(name), p.cluster.Now, ranges, namespaces))
 		}
 	}
 }
@@ -53,7 +53,7 @@ func (p *planner) propose() {
 func (p *planner) free(name string) string {
 	taken := func(name string) bool {
 		is := func(pool *v1alpha1.AddressPool) bool { return pool.Name == name }
-		return slices.ContainsFunc(p.existing, is) || slices.ContainsFunc(p.pools, is)
+		return slices.ContainsFunc(p.existing, is) || slices.ContainsFunc(p.proposed, is)
 	}
 	free := name
 	for n := 2; taken(free); n++ {
@@ -83,12 +83,14 @@ func rangesOf(addresses []netip.Addr) []string {
 	return list
 }
 
-// locate names the pool of each address.
-func (p *planner) locate(c *candidate) {
-	existing, all := p.read(), p.read(p.pools...)
+// all are the existing AddressPools and the proposed ones.
+func (p *planner) all() []*allocator.Pool { return p.read(slices.Concat(p.existing, p.proposed)...) }
+
+// locate names the pool of each address, one of all.
+func (p *planner) locate(c *candidate, all []*allocator.Pool) {
 	for i, address := range c.wanted {
 		if pool := allocator.PoolOf(all, address); pool != nil {
-			c.Addresses[i].Pool, c.Addresses[i].New = pool.Name, allocator.PoolOf(existing, address) == nil
+			c.Addresses[i].Pool, c.Addresses[i].New = pool.Name, allocator.PoolOf(p.pools, address) == nil
 		}
 	}
 }

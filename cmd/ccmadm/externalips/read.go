@@ -12,7 +12,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -77,14 +76,18 @@ func (r *Cluster) readDefined(ctx context.Context, c client.Reader) error {
 	var pools v1alpha1.AddressPoolList
 	var peers v1alpha1.BGPPeerList
 	var agents v1alpha1.NodeAgentList
-	err := errors.Join(
-		network.List(ctx, c, "AddressPools", &pools), network.List(ctx, c, "BGPPeers", &peers),
-		network.List(ctx, c, "NodeAgents", &agents),
-	)
-	if meta.IsNoMatchError(err) || errors.Is(err, network.ErrUndefined) {
+	err := network.List(ctx, c, "AddressPools", &pools)
+	r.Defined = !errors.Is(err, network.ErrUndefined)
+	err = errors.Join(defined(err), defined(network.List(ctx, c, "BGPPeers", &peers)), defined(network.List(ctx, c, "NodeAgents", &agents)))
+	r.Pools, r.Peers, r.Agents = pools.Items, peers.Items, agents.Items
+	return err
+}
+
+// defined is the error, unless the cluster does not know the kind: it has none then.
+func defined(err error) error {
+	if errors.Is(err, network.ErrUndefined) {
 		return nil
 	}
-	r.Pools, r.Peers, r.Agents, r.Defined = pools.Items, peers.Items, agents.Items, true
 	return err
 }
 

@@ -18,11 +18,14 @@ func (p *planner) share() {
 		if len(group) < 2 {
 			continue
 		}
-		key, namespaces := keyOf(group), map[string]bool{}
+		key := keyOf(group)
 		for _, c := range group {
-			namespaces[c.object.Namespace] = true
-		}
-		for _, c := range group {
+			namespaces := map[string]bool{} // of those with which it has an address together, and not of all
+			for _, other := range group {
+				if c.meets(other) {
+					namespaces[other.object.Namespace] = true
+				}
+			}
 			if c.object.Annotations[v1alpha1.ShareKeyAnnotation] != key {
 				c.annotations[v1alpha1.ShareKeyAnnotation] = key
 			}
@@ -38,7 +41,7 @@ func (p *planner) noteShared() {
 		for _, c := range group {
 			var others []string
 			for _, other := range group {
-				if other.object.Namespace != c.object.Namespace {
+				if other.object.Namespace != c.object.Namespace && c.meets(other) {
 					others = append(others, "Service/"+other.Service.Service)
 				}
 			}

@@ -15,7 +15,7 @@ import (
 // try asks the allocator twice: with the pools, which a Service that waits may use first, and then with the moved Services. It
 // blocks those that would not get their addresses, and reports whether there are any.
 func (p *planner) try() bool {
-	pools := p.read(p.pools...)
+	pools := p.all()
 	before := allocator.Allocate(p.snapshot(pools, p.present, nil))
 	var present []*allocator.Claim
 	for _, claim := range before.Claims {

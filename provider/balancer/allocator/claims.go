@@ -20,7 +20,7 @@ type Claim struct {
 	Level   v1alpha1.Level
 	// Parent is who the object was made for, and cannot change. It may not be among the owners any more.
 	Parent types.NamespacedName
-	// Owners are those who have the address, or had it until released.
+	// Owners are those who have the address, or had it until released, the one first that came to it first.
 	Owners   []types.NamespacedName
 	Probed   time.Time
 	Released time.Time
@@ -70,6 +70,14 @@ func (c *Claim) Live() bool { return c.Released.IsZero() && len(c.Owners) > 0 }
 // Has reports whether the Service is among the owners.
 func (c *Claim) Has(owner types.NamespacedName) bool { return slices.Contains(c.Owners, owner) }
 
+// keptFor is the Service for which an address is kept that was released.
+func (c *Claim) keptFor() types.NamespacedName {
+	if len(c.Owners) == 0 {
+		return c.Parent
+	}
+	return c.Owners[0]
+}
+
 // copied may be changed.
 func (c *Claim) copied() *Claim {
 	d := *c
@@ -91,15 +99,14 @@ func (c *Claim) Render() *networkingv1.IPAddress {
 	if c.Object != nil {
 		object = c.Object.DeepCopy()
 	}
+	// A parent that has left and comes back is the last: its name may be a stranger's by now.
 	var sharers []string
-	for _, owner := range c.Owners {
-		if owner != c.Parent {
-			sharers = append(sharers, owner.String())
-		}
+	left, others := "true", c.Owners
+	if len(others) > 0 && others[0] == c.Parent {
+		left, others = "", others[1:]
 	}
-	left := ""
-	if !c.Has(c.Parent) {
-		left = "true"
+	for _, owner := range others {
+		sharers = append(sharers, owner.String())
 	}
 	for key, value := range map[string]string{
 		v1alpha1.ClaimPoolAnnotation: c.Pool, v1alpha1.ClaimLevelAnnotation: string(c.Level),

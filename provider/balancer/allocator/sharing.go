@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -19,6 +20,17 @@ type sharing struct {
 	namespaces []string
 	// malformed is why its list cannot be read.
 	malformed error
+	// ports are sorted: tenants may have thousands, and each Service is compared with others in each pass. None without a key.
+	ports []port
+}
+
+type port struct {
+	number   int32
+	protocol corev1.Protocol
+}
+
+func (p port) compare(q port) int {
+	return cmp.Or(cmp.Compare(p.number, q.number), cmp.Compare(p.protocol, q.protocol))
 }
 
 // ciliumNamespaces is Cilium's list of namespaces. Its "*" is no consent here.
@@ -32,8 +44,17 @@ func shareAnnotations() []string {
 }
 
 func sharingOf(service *corev1.Service) (s sharing) {
-	_, s.shareKey = firstOf(service, shareAnnotations())
-	key, list := firstOf(service, []string{v1alpha1.ShareNamespacesAnnotation, ciliumNamespaces})
+	if _, s.shareKey = firstOf(service, shareAnnotations()); s.shareKey != "" {
+		for _, p := range service.Spec.Ports {
+			s.ports = append(s.ports, port{p.Port, p.Protocol})
+		}
+		slices.SortFunc(s.ports, port.compare)
+	}
+	key := v1alpha1.ShareNamespacesAnnotation
+	list, ours := service.Annotations[key] // one of ours that is empty withdraws what Cilium's has
+	if !ours {
+		key, list = ciliumNamespaces, service.Annotations[ciliumNamespaces]
+	}
 	var err error
 	if s.namespaces, err = v1alpha1.ParseShareNamespaces(list); err != nil {
 		s.malformed = fmt.Errorf("annotation %s: %w", key, err)
@@ -64,18 +85,29 @@ func mayShare(a *corev1.Service, sa sharing, b *corev1.Service, sb sharing) erro
 	if sa.shareKey == "" || sa.shareKey != sb.shareKey {
 		return fmt.Errorf("Service/%s has another share key", NameOf(b)) //nolint:staticcheck // a kind is a name
 	}
-	for _, p := range a.Spec.Ports {
-		for _, q := range b.Spec.Ports {
-			if p.Port == q.Port && p.Protocol == q.Protocol {
-				return fmt.Errorf("Service/%s has port %d/%s, too", NameOf(b), p.Port, p.Protocol) //nolint:staticcheck // a kind is a name
-			}
-		}
+	if p, both := common(sa.ports, sb.ports); both {
+		return fmt.Errorf("Service/%s has port %d/%s, too", NameOf(b), p.number, p.protocol) //nolint:staticcheck // a kind is a name
 	}
 	local := corev1.ServiceExternalTrafficPolicyLocal
 	if (a.Spec.ExternalTrafficPolicy == local || b.Spec.ExternalTrafficPolicy == local) && !samePods(a, b) {
 		return fmt.Errorf("externalTrafficPolicy is Local, and Service/%s has other pods", NameOf(b))
 	}
 	return nil
+}
+
+// common is the lowest port that two sorted lists have both.
+func common(a, b []port) (port, bool) {
+	for len(a) > 0 && len(b) > 0 {
+		switch order := a[0].compare(b[0]); {
+		case order == 0:
+			return a[0], true
+		case order < 0:
+			a = a[1:]
+		default:
+			b = b[1:]
+		}
+	}
+	return port{}, false
 }
 
 // consent says which of two Services does not list the namespace of the other.

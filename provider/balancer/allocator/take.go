@@ -215,7 +215,7 @@ func (a *allocation) join(as *Assignment, address netip.Addr) *finding.Finding {
 		a.claim(as, address, p)
 		return nil
 	case !c.Live() && !c.Has(name):
-		return finding.AddressInUse.Errorf("%s is reserved for Service/%s until %s", address, c.Parent,
+		return finding.AddressInUse.Errorf("%s is reserved for Service/%s until %s", address, c.keptFor(),
 			formatTime(c.Released.Add(p.reuseAfter())))
 	case !c.Live():
 		c.Owners, c.Released = []types.NamespacedName{name}, time.Time{}

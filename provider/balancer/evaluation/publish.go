@@ -61,7 +61,7 @@ func (e *Inputs) lost(as *allocator.Assignment, address netip.Addr) bool {
 	if c == nil || !c.Live() || c.Has(allocator.NameOf(as.Service)) || allocator.Condition(as.Service) == nil {
 		return false
 	}
-	return !slices.ContainsFunc(c.Owners, func(o types.NamespacedName) bool { return o.Namespace == as.Service.Namespace })
+	return slices.ContainsFunc(c.Owners, func(o types.NamespacedName) bool { return o.Namespace != as.Service.Namespace })
 }
 
 // publishOnNodes notes the ports, too, that the Service has of the Nodes.
