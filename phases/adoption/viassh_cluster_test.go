@@ -43,7 +43,7 @@ func TestCluster_Adopt_OverSSH(t *testing.T) {
 		},
 		{
 			name: "another cluster", answer: `{"node":"w1","caCertHashes":["sha256:00"]}`,
-			want: "w1: ask who answers at 198.18.0.101: its kubelet is in another cluster",
+			want: "w1: ask who answers at 198.18.0.101: its kubelet belongs to another cluster",
 		},
 		{name: "no word of it", answer: `{}`, want: "it does not report that it is Node/"},
 		{name: "no such ccmadm", answer: "hello", want: "read what ccmadm node show says on w1"},
@@ -118,7 +118,7 @@ func TestCluster_Node_StepOfAnotherMachine(t *testing.T) {
 	before := phasestest.KubeletFilesOf(t, m)
 	for want, whose := range map[string]kubelet.Whose{
 		"it is the machine of Node/cp2, and not of Node/w1": {Node: "w1", CAs: ca},
-		"its kubelet is in another cluster":                 {Node: "cp2", CAs: []string{"sha256:00"}},
+		"its kubelet belongs to another cluster":                 {Node: "cp2", CAs: []string{"sha256:00"}},
 	} {
 		for _, step := range []func(context.Context, *workflow.Env, kubelet.NodeOptions) error{kubelet.External, kubelet.Plain} {
 			o := kubelet.NodeOptions{Whose: whose, NodeIP: machinetest.Address, Timeout: time.Second}

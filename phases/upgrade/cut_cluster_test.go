@@ -109,7 +109,7 @@ func TestCluster_Upgrade_APartIsNoUpgrade(t *testing.T) {
 	u.kubeadm(t, "cp1")
 	apply := Upgrade{Version: "v1.36.3"}
 	out, err := u.do(t, Upgrade{Version: "v1.36.3", Rest: []string{"--skip-phases=addon"}})
-	if err != nil || !strings.Contains(out, "finish the upgrade that was cut short") {
+	if err != nil || !strings.Contains(out, "finish the upgrade that was interrupted") {
 		t.Fatalf("%v; what is left is not said:\n%s", err, out)
 	}
 	_, err = u.do(t, Upgrade{})
