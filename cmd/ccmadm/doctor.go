@@ -69,8 +69,8 @@ disks. This needs no cluster. Some checks need root.
 --probe also asks the network from each Node, by two short-lived pods on it: one with the machine's network, one with the pod network.
 They ask the API server at its Service, its endpoint and its own addresses, DNS by UDP and TCP, kubelets of other Nodes, and
 load balancers, and read ip_forward and the MTU of the default link. The pods have no privileges and no token. They are deleted at the
-end, also after Ctrl-C; those of a killed run are deleted by the next one. Places that could not be asked
-from are listed as "not looked at".
+end, also after Ctrl-C; those of a killed run are deleted by the next one. Places and questions that were left out are listed as
+"not looked at". With names of Nodes only these are asked from.
 
 A note is about what a later version of Kubernetes ends. It does not change the exit status.
 
@@ -78,7 +78,8 @@ A note is about what a later version of Kubernetes ends. It does not change the 
 
 Objects that you are not allowed to read are listed as "not seen", and are not treated as missing. --save writes everything
 that was read to a file, without credentials; --from diagnoses that file anywhere, without a cluster.` + exitStatuses(
-			ending{finding.ExitDone, "nothing was found"}, ending{finding.ExitError, "the cluster does not answer"},
+			ending{finding.ExitDone, "nothing was found"},
+			ending{finding.ExitError, "the cluster does not answer, or nothing was found and --probe could not ask from all Nodes"},
 			ending{finding.ExitFound, "something is wrong"}),
 		Example: `  ccmadm doctor
   ccmadm doctor --host
@@ -271,7 +272,7 @@ func (d *doctor) tell(s workflow.Streams, found *diagnosis.Diagnosis) error {
 	if err != nil {
 		return fmt.Errorf("show the diagnosis: %w", err)
 	}
-	return verdict(found)
+	return cmp.Or(verdict(found), d.probe.Left())
 }
 
 // verdict is a diagnosis as exit status.
@@ -281,6 +282,9 @@ func verdict(found *diagnosis.Diagnosis) error {
 		return errFound
 	case found.Blind():
 		return notSeen(errors.New("read the cluster: its nodes could not be read"), "")
+	case found.BlindProbe():
+		return notSeen(errors.New("ask the network from each Node: not all could be asked"),
+			`the lines "not looked at" and "not seen" say what, and why; ccmadm doctor --probe NODE asks from one Node`)
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func (d *doctor) withHost(ctx context.Context, s workflow.Streams) (*diagnosis.S
 	*d.flags.KubeConfig = given // what was found in its place is looked for again: --watch comes again
 	if err != nil {
 		tried := errors.As(err, new(notSeenError))
-		if named && !tried {
+		if (named || d.probe.On) && !tried { // also where the caller has ended the probe
 			return nil, err
 		}
 		snapshot = diagnosis.Unreached(err, tried)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,8 +15,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
+	"github.com/ccmadm/ccmadm/doctor/probe"
 	"github.com/ccmadm/ccmadm/phases/journal"
 )
 
@@ -134,5 +137,46 @@ func TestClusterDoctor_JournalForbidden(t *testing.T) {
 	files, said, _ := supportBundle(t, t.TempDir(), "journal-viewer")
 	if !strings.Contains(files["not-seen.txt"], "the cluster's journal: ") || strings.Contains(files["diagnosis.txt"], "O2") {
 		t.Errorf("got %s\n%s", files["not-seen.txt"], said)
+	}
+}
+
+// TestDoctor_ProbeVerdict: that nothing was found is no health where Nodes could not ask, and is where all did.
+func TestDoctor_ProbeVerdict(t *testing.T) {
+	answered := probe.Source{Node: "w1", From: probe.Machine, Answer: probe.Answer{Version: 1}}
+	dropped := probe.Source{
+		Node: "w1", From: probe.Machine, Asked: []int{0}, Answer: probe.Answer{Failed: []probe.Failure{{Kind: probe.Dropped}}},
+	}
+	for name, tt := range map[string]struct {
+		facts   *probe.Facts
+		notSeen []diagnosis.NotSeen
+		want    finding.ExitCode
+	}{
+		"no probe":           {},
+		"all asked":          {facts: &probe.Facts{Sources: []probe.Source{answered}}},
+		"one could not":      {facts: &probe.Facts{Sources: []probe.Source{answered, {Unasked: "ErrImagePull"}}}, want: finding.ExitError},
+		"none was asked":     {facts: &probe.Facts{}, want: finding.ExitError},
+		"DNS cannot be read": {facts: &probe.Facts{Sources: []probe.Source{answered}, Unknown: []string{"DNS"}}, want: finding.ExitError},
+		"another is at work": {notSeen: []diagnosis.NotSeen{{What: diagnosis.PartProbe, Message: "no"}}, want: finding.ExitError},
+		"found, and not seen": {
+			facts: &probe.Facts{Targets: make([]probe.Target, 1), Sources: []probe.Source{dropped, {Unasked: "no"}}}, want: finding.ExitFound,
+		},
+	} {
+		if tt.facts != nil && len(tt.facts.Targets) > 0 {
+			tt.facts.Targets[0] = probe.Target{Subject: probe.Service, Object: "Service/default/kubernetes", Address: "10.96.0.1:443"}
+		}
+		d := diagnosis.Diagnose(&diagnosis.Snapshot{Probe: tt.facts, NotSeen: tt.notSeen, Taken: time.Now()})
+		d.Causes = slices.DeleteFunc(d.Causes, func(c diagnosis.Cause) bool { return c.ID[0] != 'T' }) // this cluster has no manager
+		err := verdict(d)
+		var known *finding.Error
+		got := finding.ExitDone
+		switch {
+		case errors.Is(err, errFound):
+			got = finding.ExitFound
+		case errors.As(err, &known):
+			got = known.Code
+		}
+		if got != tt.want {
+			t.Errorf("%s: got %v, want exit status %d", name, err, tt.want)
+		}
 	}
 }

@@ -41,8 +41,9 @@ implementation, with Services of its own. The other commands change nothing.`,
 func newLBTest(s workflow.Streams) *cobra.Command {
 	var o observer
 	cmd := lbsuite.NewCommand(s, ownImage+version, exitStatuses(
-		ending{finding.ExitDone, "no check failed"},
-		ending{finding.ExitError, "the cluster does not answer, the pods do not start, or a check could not be done"},
+		ending{finding.ExitDone, "a check passed, and none failed"},
+		ending{finding.ExitError, "the cluster does not answer, the pods do not start, a check could not be done,\n" +
+			"  all were skipped, or something could not be removed"},
 		ending{finding.ExitPreflight, "this user lacks permissions, which are named; nothing was made"},
 		ending{finding.ExitNotInTime, "--timeout ended the run"},
 		ending{finding.ExitRefused, "the namespace exists and is not a test's, or a run is under way in it"},

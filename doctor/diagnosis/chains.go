@@ -18,6 +18,7 @@ func Diagnose(s *Snapshot, more ...Extra) *Diagnosis {
 	if s.Probe != nil {
 		d.Probed, d.unprobed = s.Probe.Lines(), !s.Probe.Complete()
 	}
+	d.blindProbe = s.notSeen(PartProbe) != nil && s.notSeen(partCluster) == nil || s.Probe != nil && s.Probe.Blind()
 	if s.notSeen(partNodes) == nil {
 		d.Nodes = v.report.Nodes
 	}

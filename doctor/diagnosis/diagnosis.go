@@ -47,6 +47,8 @@ type Diagnosis struct {
 	picture picture
 	// unprobed says that not all was asked from Nodes that was to be.
 	unprobed bool
+	// blindProbe says that something could not be asked from Nodes.
+	blindProbe bool
 }
 
 // Extra is a look at a snapshot from elsewhere. Its findings explain nothing.

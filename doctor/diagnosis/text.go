@@ -140,6 +140,10 @@ func (d *Diagnosis) Blind() bool {
 	})
 }
 
+// BlindProbe says that Nodes were to ask the network, and that some could not, or not for all: that nothing was found then is no sign of
+// health.
+func (d *Diagnosis) BlindProbe() bool { return d.blindProbe }
+
 // Kinds are the entries of the catalogue that findings have, each once.
 func Kinds(findings []finding.Finding) []finding.Kind {
 	var list []finding.Kind

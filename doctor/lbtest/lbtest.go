@@ -21,6 +21,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
@@ -150,6 +151,10 @@ type suite struct {
 	clientPort int
 	// silence is how long the Lease of another run may stay as it is, until that run is dead.
 	silence time.Duration
+	// servicesPatience is how long Services may keep the namespace from being deleted at the end.
+	servicesPatience time.Duration
+	// lease is the UID of this run's Lease.
+	lease types.UID
 	// implementation is the one that serves the Services, once one of them has an address.
 	implementation *implementation
 	port           int32
@@ -174,7 +179,7 @@ func newSuite(o Options) (*suite, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	s := &suite{Options: o, id: rand.String(10), clientPort: clientPort, silence: silence, port: o.Port}
+	s := &suite{Options: o, id: rand.String(10), clientPort: clientPort, silence: silence, servicesPatience: servicesPatience, port: o.Port}
 	s.report = &Report{Run: s.id, Namespace: o.Namespace}
 	s.api = &asker{tell: s.tell, patience: apiPatience}
 	var err error
@@ -197,6 +202,8 @@ func (s *suite) run(ctx context.Context) (report *Report, err error) {
 	if err := s.removeLeftovers(limited); err != nil {
 		return nil, stopped(limited, err)
 	}
+	limited, lost := context.WithCancelCause(limited)
+	defer lost(nil)
 	alive, stop := context.WithCancel(limited)
 	var renewal sync.WaitGroup
 	defer func() {
@@ -207,7 +214,7 @@ func (s *suite) run(ctx context.Context) (report *Report, err error) {
 	if err := s.createNamespace(limited); err != nil {
 		return nil, stopped(limited, err)
 	}
-	renewal.Go(func() { s.renew(alive) })
+	renewal.Go(func() { s.renew(alive, lost) })
 	if err := s.prepare(limited); err != nil {
 		return nil, stopped(limited, err)
 	}
@@ -299,12 +306,15 @@ func stopped(ctx context.Context, err error) error {
 	case errors.Is(context.Cause(ctx), errTimeout):
 		return &finding.Error{Code: finding.ExitNotInTime, Err: errTimeout, Hint: "--timeout gives it more, --run runs some of the checks"}
 	}
+	if errors.Is(context.Cause(ctx), errTaken) {
+		return finding.Errorf("%w", errTaken).WithHint("run the same command again")
+	}
 	return finding.Errorf("%w", errStopped)
 }
 
 func (s *suite) tell(format string, args ...any) {
 	if s.Progress != nil {
-		s.Progress(fmt.Sprintf(format, args...))
+		s.Progress(finding.Clean(fmt.Sprintf(format, args...)))
 	}
 }
 

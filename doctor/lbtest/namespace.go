@@ -2,7 +2,9 @@ package lbtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -25,6 +27,8 @@ const (
 	leaseName = "ccmadm-lb-test"
 	// removalPatience is for all that a run has made.
 	removalPatience = 3 * time.Minute
+	// servicesPatience is for Services in it: what their finalizers keep does not keep the pods.
+	servicesPatience = 2 * time.Minute
 )
 
 // labels are on all that a run makes.
@@ -83,8 +87,8 @@ func (s *suite) removeLeftovers(ctx context.Context) error {
 
 // refuseRunning is the error of another run that renews its Lease.
 func (s *suite) refuseRunning(ctx context.Context) error {
-	before, err := s.findLease(ctx)
-	if err != nil || before == nil {
+	before, err := s.findLease(ctx) // it is not there yet where a run has just made the namespace
+	if err != nil {
 		return err
 	}
 	s.tell("namespace %s exists: looking for %s whether a run is under way", s.Namespace, s.silence)
@@ -94,7 +98,7 @@ func (s *suite) refuseRunning(ctx context.Context) error {
 	case <-time.After(s.silence):
 	}
 	after, err := s.findLease(ctx)
-	if err != nil || after == nil || after.UID == before.UID && after.ResourceVersion == before.ResourceVersion {
+	if err != nil || after == nil || before != nil && after.UID == before.UID && after.ResourceVersion == before.ResourceVersion {
 		return err
 	}
 	holder := "an unknown user"
@@ -118,9 +122,9 @@ func (s *suite) findLease(ctx context.Context) (found *coordinationv1.Lease, err
 
 // createNamespace makes the namespace and the Lease. A namespace that another program made meanwhile is not taken.
 func (s *suite) createNamespace(ctx context.Context) error {
-	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace, Labels: s.labels()}}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace, Labels: s.labels()}}
 	err := s.api.do(ctx, "create Namespace/"+s.Namespace, func(ctx context.Context) error {
-		_, err := s.client.CoreV1().Namespaces().Create(ctx, made, s.createOptions())
+		_, err := s.client.CoreV1().Namespaces().Create(ctx, namespace, s.createOptions())
 		return err
 	})
 	if apierrors.IsAlreadyExists(err) {
@@ -137,11 +141,30 @@ func (s *suite) createNamespace(ctx context.Context) error {
 	}
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: leaseName, Labels: s.labels()}}
 	lease.Spec.HolderIdentity = &s.Holder
-	return s.create(ctx, "Lease/"+leaseName, func(ctx context.Context) error {
+	err = s.create(ctx, "Lease/"+leaseName, func(ctx context.Context) error {
 		_, err := s.client.CoordinationV1().Leases(s.Namespace).Create(ctx, lease, s.createOptions())
 		return err
 	})
+	if err != nil {
+		return err
+	}
+	made, err := s.findLease(ctx)
+	if err == nil && !s.owns(made) {
+		err = errTaken
+	}
+	if err == nil {
+		s.lease = made.UID
+	}
+	return err
 }
+
+// owns reports whether a Lease is this run's.
+func (s *suite) owns(found *coordinationv1.Lease) bool {
+	return found != nil && found.Labels[v1alpha1.LBTestLabel] == s.id
+}
+
+// errTaken is why a run ends that another one took for dead, since its Lease was not renewed for too long: the namespace is the other's.
+var errTaken = errors.New("the namespace was deleted, or another run has taken it: this one could not renew its Lease for too long")
 
 // create makes an object in the namespace of this run. One that exists was made by a try whose answer was lost.
 func (s *suite) create(ctx context.Context, what string, request func(context.Context) error) error {
@@ -153,13 +176,24 @@ func (s *suite) create(ctx context.Context, what string, request func(context.Co
 	})
 }
 
-// renew says that the run is under way, until ctx ends. One beat that is missed is not told.
-func (s *suite) renew(ctx context.Context) {
+// renew says that the run is under way, until ctx ends. One beat that is missed is not told; that the Lease is no more this run's is.
+func (s *suite) renew(ctx context.Context, lost context.CancelCauseFunc) {
 	leases := s.client.CoordinationV1().Leases(s.Namespace)
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		patch := fmt.Sprintf(`{"spec":{"renewTime":%q}}`, metav1.NowMicro().UTC().Format(metav1.RFC3339Micro))
-		_, _ = leases.Patch(ctx, leaseName, types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: v1alpha1.FieldManager})
+		ctx, cancel := context.WithTimeout(ctx, 2*beat)
+		defer cancel()
+		patch := fmt.Sprintf(`{"metadata":{"uid":%q},"spec":{"renewTime":%q}}`, s.lease, metav1.NowMicro().UTC().Format(metav1.RFC3339Micro))
+		_, err := leases.Patch(ctx, leaseName, types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: v1alpha1.FieldManager})
+		if apierrors.IsNotFound(err) || err != nil && s.taken(ctx) {
+			lost(errTaken)
+		}
 	}, beat)
+}
+
+// taken reports whether the Lease is another run's.
+func (s *suite) taken(ctx context.Context) bool {
+	found, err := s.client.CoordinationV1().Leases(s.Namespace).Get(ctx, leaseName, metav1.GetOptions{})
+	return err == nil && found.UID != s.lease
 }
 
 // remove takes away what this run has made.
@@ -179,7 +213,9 @@ func (s *suite) remove(ctx context.Context) error {
 // after its pods; one that takes longer than ctx goes on without this program.
 func (s *suite) removeNamespace(ctx context.Context, found *corev1.Namespace) error {
 	var left []corev1.Service
-	err := s.until(ctx, func(ctx context.Context) (done bool, err error) {
+	limited, cancel := context.WithTimeout(ctx, s.servicesPatience)
+	defer cancel()
+	kept := s.until(limited, func(ctx context.Context) (done bool, err error) {
 		if left, err = s.listServices(ctx); err != nil {
 			return false, err
 		}
@@ -192,31 +228,46 @@ func (s *suite) removeNamespace(ctx context.Context, found *corev1.Namespace) er
 		}
 		return len(left) == 0, nil
 	})
-	if err != nil && len(left) > 0 {
-		return fmt.Errorf("wait for the end of Service/%s/%s, which finalizers %v keep: %w", s.Namespace, left[0].Name, left[0].Finalizers, err)
+	if kept != nil && len(left) > 0 {
+		kept = fmt.Errorf("wait for the end of Service/%s/%s, which finalizers %v keep: %w", s.Namespace, left[0].Name, left[0].Finalizers, kept)
 	}
-	if err != nil {
-		return err
-	}
+	// The namespace goes in any case, and its pods with it. Its end is waited for where no Service keeps it.
 	only := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(found.UID))}
-	err = s.api.do(ctx, "delete Namespace/"+s.Namespace, func(ctx context.Context) error {
+	err := s.api.do(ctx, "delete Namespace/"+s.Namespace, func(ctx context.Context) error {
 		err := s.client.CoreV1().Namespaces().Delete(ctx, s.Namespace, only)
 		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // it is gone, or was deleted before
 			return nil
 		}
 		return err
 	})
-	if err != nil {
-		return err
+	if err != nil || kept != nil {
+		return errors.Join(kept, err)
 	}
+	var last *corev1.Namespace
 	err = s.until(ctx, func(ctx context.Context) (bool, error) {
 		now, err := s.findNamespace(ctx)
+		if now != nil {
+			last = now
+		}
 		return now == nil || now.UID != found.UID, err
 	})
 	if err != nil {
-		s.tell("namespace %s is deleted, and still there: its pods have not ended", s.Namespace)
+		s.tell("namespace %s is deleted, and still there%s; the cluster removes it without this program", s.Namespace, whyThere(last))
 	}
 	return nil
+}
+
+// whyThere is what conditions say of a namespace that does not end.
+func whyThere(n *corev1.Namespace) string {
+	var text strings.Builder
+	if n != nil {
+		for _, c := range n.Status.Conditions {
+			if c.Status == corev1.ConditionTrue {
+				fmt.Fprintf(&text, "; condition %s: %s", c.Type, c.Message)
+			}
+		}
+	}
+	return text.String()
 }
 
 // until repeats a look until it holds, its error, or the end of ctx.

@@ -162,6 +162,9 @@ func (s *suite) started(ctx context.Context, want int) error {
 			return err
 		}
 		ready, why := 0, error(nil)
+		if len(list) < want {
+			why = fmt.Errorf("of %d pods %d were deleted by another program", want, want-len(list))
+		}
 		for i := range list {
 			if isReady(&list[i]) {
 				ready++

@@ -98,14 +98,17 @@ func (r *Report) named(v Verdict) (names []string) {
 	return names
 }
 
-// Judge is the error of a run in which a check failed, or could not be done.
+// Judge is the error of a run in which a check failed, or could not be done, or none was.
 func (r *Report) Judge() error {
 	if names := r.named(Fail); len(names) > 0 {
 		return &finding.Error{Code: finding.ExitFound, Err: fmt.Errorf("failed: %s", strings.Join(names, ", "))}
 	}
 	if names := r.named(Error); len(names) > 0 {
 		return finding.Errorf("could not be checked: %s", strings.Join(names, ", ")).
-			WithHint("run the same command again once the API server answers")
+			WithHint("REASON says what was in the way; run the same command again without it")
+	}
+	if len(r.named(Pass)) == 0 {
+		return finding.Errorf("no check was done: all were skipped").WithHint("REASON says why; --run and --skip choose others")
 	}
 	return nil
 }

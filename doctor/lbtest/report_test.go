@@ -98,6 +98,11 @@ func TestReport_Judge(t *testing.T) {
 			t.Errorf("%s: got %v, want exit status %d", verdict, err, want)
 		}
 	}
+	var none *finding.Error
+	skipped := &Report{Checks: []Result{{Name: "tcp", Result: Skip}}}
+	if err := skipped.Judge(); !errors.As(err, &none) || none.Code != finding.ExitError {
+		t.Errorf("a run that tested nothing: got %v", err)
+	}
 	joined := errors.Join(errors.New("no API server"), fmt.Errorf("outside: %w", failf("no answer")))
 	if got, _ := judge(joined); got != Fail {
 		t.Errorf("a failure beside an error is %s", got)

@@ -242,7 +242,7 @@ func TestCluster_Namespace(t *testing.T) {
 	}
 	alive, stop := context.WithCancel(t.Context())
 	var renewal sync.WaitGroup
-	renewal.Go(func() { killed.renew(alive) })
+	renewal.Go(func() { killed.renew(alive, func(err error) { t.Errorf("a run under way: %v", err) }) })
 	_, _, err = w.start(t, w.options("tcp"))
 	if !errors.As(err, &refused) || refused.Code != finding.ExitRefused || !strings.Contains(err.Error(), "under way") {
 		t.Errorf("a run under way: got %v", err)

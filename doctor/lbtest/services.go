@@ -109,7 +109,8 @@ func (p *probe) createService(ctx context.Context, w wanted) (*corev1.Service, e
 		_, err := p.client.CoreV1().Services(p.Namespace).Create(ctx, svc, p.createOptions())
 		return err
 	})
-	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) { // a webhook or a policy of the implementation
+	quota := err != nil && strings.Contains(err.Error(), "exceeded quota")  // which is no load balancer's
+	if (apierrors.IsInvalid(err) || apierrors.IsForbidden(err)) && !quota { // a webhook or a policy of the implementation
 		return nil, failf("%w", err)
 	}
 	return svc, err

@@ -9,8 +9,8 @@ import (
 const (
 	// answerVersion is that of the form. A pod of another version of ccmadm may have another one.
 	answerVersion = 1
-	// mostBytes is less than the 4096 bytes that a kubelet keeps of what a container leaves behind.
-	mostBytes = 4000
+	// mostKept is what a kubelet keeps of what a container leaves behind, in bytes; mostBytes is less.
+	mostKept, mostBytes = 4096, 4000
 	// mostError is how much of an error is kept, in bytes.
 	mostError = 120
 )
@@ -51,6 +51,9 @@ func (a Answer) Encode() ([]byte, error) {
 func Decode(data []byte, asked int) (*Answer, error) {
 	if len(data) == 0 {
 		return nil, errors.New("read the pod's answer: it has left none")
+	}
+	if len(data) > mostKept {
+		return nil, fmt.Errorf("read the pod's answer: %d bytes are more than the %d that a kubelet keeps", len(data), mostKept)
 	}
 	var a Answer
 	if err := json.Unmarshal(data, &a); err != nil {

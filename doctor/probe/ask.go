@@ -82,7 +82,7 @@ func askOne(ctx context.Context, i int, t *Target, ca *x509.CertPool) *Failure {
 			break
 		}
 	}
-	f := &Failure{Target: i, Kind: KindOf(err), Error: finding.Clean(err.Error())}
+	f := &Failure{Target: i, Kind: kindOf(err), Error: finding.Clean(err.Error())}
 	if t.Subject == DNSUDP || t.Subject == DNSTCP {
 		f.Kind = kindOfDNS(err)
 	}
@@ -138,6 +138,9 @@ func askDNS(ctx context.Context, network string, t *Target) error {
 		return new(net.Dialer).DialContext(ctx, network, t.Address)
 	}}
 	_, err := resolver.LookupNetIP(ctx, "ip", t.Name)
+	if t.AnyAnswer && kindOfDNS(err) == NameUnknown {
+		return nil
+	}
 	return err
 }
 

@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -69,6 +71,58 @@ func TestAsk(t *testing.T) {
 	}
 	if a.Asked != len(list) || a.Forwarding != "0" && a.Forwarding != "1" {
 		t.Errorf("got %+v", a)
+	}
+}
+
+// TestKinds: what a kernel says of an address without a way to it is told apart from a server of another protocol, and a name that
+// there is not from a name server that does not say.
+func TestKinds(t *testing.T) {
+	for _, number := range []syscall.Errno{syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.EPERM, syscall.EACCES, syscall.EADDRNOTAVAIL} {
+		dial := &net.OpError{Op: "dial", Net: "udp", Err: os.NewSyscallError("connect", number)}
+		if got := KindOf(dial); got != NoRoute {
+			t.Errorf("%v: got %s", dial, got)
+		}
+		if got := kindOfDNS(&net.DNSError{Err: dial.Error(), Name: "a"}); got != NoRoute {
+			t.Errorf("%v, of DNS: got %s", dial, got)
+		}
+	}
+	for want, err := range map[Unreachable]*net.DNSError{
+		NameUnknown: {Err: "no such host", IsNotFound: true}, NameUnresolved: {Err: "i/o timeout", IsTimeout: true},
+	} {
+		if got := kindOf(&net.OpError{Op: "dial", Err: err}); got != want {
+			t.Errorf("%v: got %s, want %s", err, got, want)
+		}
+	}
+}
+
+// TestAsk_AnyAnswer: of a cluster whose domain is not known, DNS answers where it says that there is no such name.
+func TestAsk_AnyAnswer(t *testing.T) {
+	server, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = server.Close() }()
+	go func() {
+		buffer := make([]byte, 1024)
+		for {
+			n, from, err := server.ReadFrom(buffer)
+			if err != nil || n < 12 {
+				return
+			}
+			copy(buffer[2:], []byte{0x81, 0x83, 0, 1, 0, 0, 0, 0, 0, 0}) // NXDOMAIN, with the question alone
+			end := 12
+			for buffer[end] != 0 {
+				end += int(buffer[end]) + 1
+			}
+			_, _ = server.WriteTo(buffer[:end+5], from)
+		}
+	}()
+	target := Target{Subject: DNSUDP, Address: server.LocalAddr().String(), Name: "kubernetes.default.svc.cluster.local."}
+	tolerant := target
+	tolerant.AnyAnswer = true
+	a, err := Ask(t.Context(), &Task{Targets: []Target{target, tolerant}})
+	if err != nil || len(a.Failed) != 1 || a.Failed[0].Target != 0 || a.Failed[0].Kind != NameUnknown {
+		t.Errorf("got %+v, %v", a, err)
 	}
 }
 

@@ -11,6 +11,7 @@ package probe
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -43,6 +44,8 @@ type Target struct {
 	Address string `json:"address"`
 	// Name is the one that DNS is asked for.
 	Name string `json:"name,omitempty"`
+	// AnyAnswer says that DNS may answer that there is no such name: the cluster's domain is not known.
+	AnyAnswer bool `json:"any,omitempty"`
 }
 
 // Place is where on a Node something was asked from.
@@ -59,8 +62,12 @@ type Facts struct {
 	// Targets is all that was to be asked from any Node.
 	Targets []Target `json:"targets"`
 	Sources []Source `json:"sources"`
-	// NotLooked is what was not asked at all, and why, one line each.
+	// Only are the names of the Nodes that were to be asked from; empty: all.
+	Only []string `json:"only,omitempty"`
+	// NotLooked is what was not asked because there is no need or no such thing, and why, one line each. Unknown is what was to be
+	// asked, and could not be.
 	NotLooked []string `json:"notLooked,omitempty"`
+	Unknown   []string `json:"unknown,omitempty"`
 	// Took is for how long it was asked.
 	Took time.Duration `json:"took"`
 }
@@ -103,15 +110,16 @@ type Failure struct {
 	Ping string `json:"p,omitempty"`
 }
 
+// mostNames is how many names or targets a line lists.
+const mostNames = 5
+
 // Lines say how much was asked, and what was not.
 func (f *Facts) Lines() []string {
 	nodes, questions, failed := map[string]bool{}, 0, 0
-	var lines []string
+	lines := f.unasked()
 	for i := range f.Sources {
 		s := &f.Sources[i]
 		if s.Unasked != "" {
-			lines = append(lines, fmt.Sprintf("not looked at: the network from %s of Node/%s: it cannot be asked: %s", s.From.text(),
-				finding.Clean(s.Node), finding.Clean(s.Unasked)))
 			continue
 		}
 		nodes[s.Node] = true
@@ -122,12 +130,47 @@ func (f *Facts) Lines() []string {
 				s.Answer.Asked, s.From.text(), finding.Clean(s.Node)))
 		}
 	}
-	for _, text := range f.NotLooked {
+	for _, text := range slices.Concat(f.Unknown, f.NotLooked) {
 		lines = append(lines, "not looked at: "+finding.Clean(text))
 	}
 	sum := fmt.Sprintf("probe: asked from %s, %s, %d without an answer, in %s", finding.Count(len(nodes), "Node"),
 		finding.Count(questions, "question"), failed, f.Took.Round(100*time.Millisecond))
 	return append([]string{sum}, lines...)
+}
+
+// unasked are lines about places that could not be asked from, one for each reason.
+func (f *Facts) unasked() []string {
+	type why struct {
+		from   Place
+		reason string
+	}
+	var order []why
+	at := map[why][]string{}
+	for i := range f.Sources {
+		s := &f.Sources[i]
+		if s.Unasked == "" {
+			continue
+		}
+		w := why{s.From, finding.Clean(s.Unasked)}
+		if at[w] == nil {
+			order = append(order, w)
+		}
+		at[w] = append(at[w], finding.Clean(s.Node))
+	}
+	var lines []string
+	for _, w := range order {
+		where := "Node/" + at[w][0]
+		if len(at[w]) > 1 {
+			where = fmt.Sprintf("%d Nodes, %s", len(at[w]), some(at[w]))
+		}
+		lines = append(lines, fmt.Sprintf("not looked at: the network from %s of %s: it cannot be asked: %s", w.from.text(), where, w.reason))
+	}
+	return lines
+}
+
+// Blind reports whether something that was to be asked was not, so that no finding is no sign of health.
+func (f *Facts) Blind() bool {
+	return len(f.Sources) == 0 || len(f.Unknown) > 0 || slices.ContainsFunc(f.Sources, func(s Source) bool { return s.Unasked != "" })
 }
 
 // Complete reports whether all was asked that there is to ask.

@@ -115,8 +115,8 @@ func (f *Facts) kubeletsOfAll() ([]finding.Finding, map[int]bool) {
 	targets := map[int]bool{}
 	for i := range f.Targets {
 		t := &f.Targets[i]
-		if t.Subject != Kubelet {
-			continue
+		if t.Subject != Kubelet || len(f.Only) > 0 && !slices.Contains(f.Only, strings.TrimPrefix(t.Object, "Node/")) {
+			continue // of a Node that was not named nothing is to be found
 		}
 		askers, first := f.unreached(i)
 		if first == nil {
@@ -132,27 +132,45 @@ func (f *Facts) kubeletsOfAll() ([]finding.Finding, map[int]bool) {
 	return list, targets
 }
 
-// unanswered finds what does not answer a Node, but for some targets: one finding for each target and Node.
+// unanswered finds what does not answer a Node, but for some targets: one finding for each Node and ID, since a diagnosis has one of
+// an object.
 func (f *Facts) unanswered(but map[int]bool) []finding.Finding {
 	var list []finding.Finding
 	for _, node := range f.nodes() {
-		machine, pod := f.source(node, Machine), f.source(node, Pod)
+		machine, pod, off := f.source(node, Machine), f.source(node, Pod), f.forwardingOff(node)
+		at, more := map[finding.ID]int{}, map[finding.ID][]string{}
 		for i := range f.Targets {
 			t := &f.Targets[i]
 			inMachine, inPod := machine.failure(i), pod.failure(i)
-			if inPod != nil && inMachine == nil && machine.asked(i) && f.forwardingOff(node) {
+			if inPod != nil && inMachine == nil && machine.asked(i) && off {
 				inPod = nil // it stands at the setting
 			}
 			if inMachine == nil && inPod == nil || but[i] {
 				continue
 			}
+			if _, known := at[t.id()]; known {
+				more[t.id()] = append(more[t.id()], t.name())
+				continue
+			}
 			found := t.id().New("Node/"+finding.Clean(node), t.name()+", asked from "+whence(machine, pod, i, inMachine, inPod)+
 				": "+cmp.Or(inMachine, inPod).text())
 			found.Next = t.next(finding.Clean(node), inMachine != nil, cmp.Or(inMachine, inPod).Kind)
+			at[t.id()] = len(list)
 			list = append(list, found)
+		}
+		for id, names := range more {
+			list[at[id]].Message += "; without an answer, too: " + some(names)
 		}
 	}
 	return list
+}
+
+// some are the first names of a list, and how many more there are.
+func some(names []string) string {
+	if more := len(names) - mostNames; more > 0 {
+		return strings.Join(names[:mostNames], ", ") + fmt.Sprintf(" and %d more", more)
+	}
+	return strings.Join(names, ", ")
 }
 
 // whence says from where a target did not answer, and where it did.
@@ -174,10 +192,11 @@ func whence(machine, pod *Source, target int, inMachine, inPod *Failure) string 
 func (f *Failure) text() string {
 	text := map[Unreachable]string{
 		NameUnknown: "the name is not known", Refused: "the connection is refused", Dropped: "there is no answer",
-		NoRoute: "there is no way to it, or a rule of this machine forbids it", NameServerFails: "DNS answers that it cannot answer",
+		NameUnresolved: "the name servers of the machine do not say whether the name is known",
+		NoRoute:        "there is no way to it, or a rule of this machine forbids it", NameServerFails: "DNS answers that it cannot answer",
 		BadCertificate: "TLS fails: the certificate is not of the cluster's CA, or of another name or time",
 	}[f.Kind]
-	if text = cmp.Or(text, "what answers speaks another protocol, or not TLS"); f.Error != "" {
+	if text = cmp.Or(text, "what answers closes the connection, or speaks another protocol"); f.Error != "" {
 		text += " (" + finding.Clean(f.Error) + ")"
 	}
 	switch f.Ping {
@@ -231,7 +250,7 @@ func (t *Target) next(node string, machine bool, kind Unreachable) string {
 		return on + "openssl s_client -connect " + t.Address + " </dev/null | openssl x509 -noout -issuer -dates -ext subjectAltName"
 	case t.Subject == Kubelet:
 		return on + route + "; nft list ruleset"
-	case kind == NameUnknown && t.Subject == Endpoint:
+	case (kind == NameUnknown || kind == NameUnresolved) && t.Subject == Endpoint:
 		return on + "getent hosts " + host + "; cat /etc/resolv.conf"
 	case t.Subject == Endpoint, t.Subject == Server:
 		return on + route + "; nft list ruleset; curl -k https://" + t.Address + "/version"

@@ -1,8 +1,10 @@
 package probe
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 )
@@ -73,6 +75,7 @@ func TestFindings(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		sources []Source
+		only    []string
 		want    []string // ID object words, with | between words
 		not     string
 	}{
@@ -117,6 +120,24 @@ func TestFindings(t *testing.T) {
 			sources: with(answered("w1", Machine, fails(balancer, Dropped)), answered("w1", Pod, fails(balancer, Dropped))),
 			want:    []string{"T5 Node/w1 Service/web/site at 203.0.113.5:80|no answer"},
 		},
+		"several of one kind are one finding, as a diagnosis has one for an ID and an object": {
+			sources: with(
+				answered("w1", Machine, fails(kubelet2, Dropped), fails(kubelet3, Dropped), fails(dnsUDP, Dropped), fails(dnsTCP, Refused)),
+			),
+			want: []string{
+				"T3 Node/w1 by UDP|without an answer, too: Service/kube-system/kube-dns at 10.96.0.10:53 by TCP",
+				"T4 Node/w1 192.0.2.2:10250|without an answer, too: kubelet of Node/w3",
+			},
+		},
+		"of named Nodes, one that was not named is not at fault": {
+			sources: with(answered("w1", Machine, fails(kubelet2, Refused)), answered("w3", Machine, fails(kubelet2, Refused))),
+			only:    []string{"w1", "w3"},
+			want:    []string{"T4 Node/w1 kubelet of Node/w2", "T4 Node/w3 kubelet of Node/w2"},
+		},
+		"name servers that do not answer": {
+			sources: with(answered("w2", Machine, fails(endpoint, NameUnresolved))),
+			want:    []string{"T2 Node/w2 do not say whether the name is known|next:cat /etc/resolv.conf"}, not: "is not known",
+		},
 		"forwarding is off: what its pods do not reach stands there": {
 			sources: with(
 				set(answered("w1", Machine), func(a *Answer) { a.Forwarding = "0" }),
@@ -145,7 +166,7 @@ func TestFindings(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := Facts{Targets: targets(), Sources: tt.sources}
+			f := Facts{Targets: targets(), Sources: tt.sources, Only: tt.only}
 			got := f.Findings()
 			if len(got) != len(tt.want) {
 				t.Errorf("got %d findings, want %d: %+v", len(got), len(tt.want), got)
@@ -194,6 +215,63 @@ func TestLines(t *testing.T) {
 	if f.Complete() || strings.Contains(text, "\x1b") {
 		t.Errorf("got %q", text)
 	}
+}
+
+// TestLines_Many: places with the same reason are one line, however many Nodes there are.
+func TestLines_Many(t *testing.T) {
+	f := Facts{}
+	for i := range 1000 {
+		f.Sources = append(f.Sources, Source{Node: fmt.Sprintf("w%d", i), From: Machine, Unasked: "there was no time left"})
+	}
+	lines := f.Lines()
+	if len(lines) != 2 || !strings.Contains(lines[1], "machine of 1000 Nodes, w0, w1, w2, w3, w4 and 995 more: it cannot be asked: there was") {
+		t.Errorf("got %d lines, such as %q", len(lines), lines[1])
+	}
+}
+
+// TestBlind: what was to be asked and could not be is no sign of health; what there is not, and what need not be asked, does not count.
+func TestBlind(t *testing.T) {
+	asked := []Source{answered("w1", Machine), answered("w1", Pod)}
+	for name, tt := range map[string]struct {
+		facts Facts
+		want  bool
+	}{
+		"all":                    {Facts{Sources: asked}, false},
+		"no DNS":                 {Facts{Sources: asked, NotLooked: []string{"DNS: the cluster has none"}}, false},
+		"DNS may not be read":    {Facts{Sources: asked, Unknown: []string{"DNS: forbidden"}}, true},
+		"a pod did not start":    {Facts{Sources: []Source{asked[0], {Node: "w1", From: Pod, Unasked: "ErrImagePull"}}}, true},
+		"there is no Linux Node": {Facts{}, true},
+	} {
+		if got := tt.facts.Blind(); got != tt.want {
+			t.Errorf("%s: got %t, want %t", name, got, tt.want)
+		}
+	}
+}
+
+// TestFindings_Large judges a cluster of 1,000 Nodes, each of which asks for the next 20, in seconds.
+func TestFindings_Large(t *testing.T) {
+	const nodes = 1000
+	f := Facts{Targets: targets()}
+	for i := range nodes {
+		node, address := fmt.Sprintf("Node/n%d", i), fmt.Sprintf("192.0.2.1:%d", i+1)
+		f.Targets = append(f.Targets, Target{Subject: Kubelet, Object: node, Address: address})
+	}
+	for i := range nodes {
+		for _, from := range []Place{Machine, Pod} {
+			s := Source{Node: fmt.Sprintf("n%d", i), From: from, Answer: Answer{Version: 1}}
+			for k := range 20 {
+				s.Asked = append(s.Asked, len(targets())+(i+k+1)%nodes)
+			}
+			s.Answer.Failed = []Failure{fails(s.Asked[0], Dropped)}
+			f.Sources = append(f.Sources, s)
+		}
+	}
+	began := time.Now()
+	got := f.Findings()
+	if took := time.Since(began); took > 10*time.Second || len(got) != nodes {
+		t.Errorf("%d findings in %s", len(got), took)
+	}
+	t.Logf("%d findings in %s", len(got), time.Since(began))
 }
 
 // Facts of a file may have indices of no target.

@@ -45,7 +45,7 @@ ccmadm at level L2, BGP or NodeIP, MetalLB, Cilium, or the load balancers of a c
 Checks:
 
 ` + list() + `
-A check is "skip" where the cluster cannot have what it asks for, and "error" where the API server did not answer. Requests to the
+A check is "skip" where the cluster cannot have what it asks for, and "error" where it could not be done. Requests to the
 API server are repeated for three minutes. LOST counts requests without an answer after the same client had an answer.
 
 Run it on a machine that is no Node, and that reaches the addresses: a Node's own packets pass no load balancer. What a killed run

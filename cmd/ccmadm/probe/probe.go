@@ -26,6 +26,9 @@ import (
 	"github.com/ccmadm/ccmadm/doctor/probe/frompods"
 )
 
+// mostAtOnce bounds the pods that are there at the same time, of which each is looked at again and again.
+const mostAtOnce = 100
+
 // Flags are those of the doctor about pods that ask from Nodes.
 type Flags struct {
 	// On says that pods are to ask.
@@ -33,13 +36,17 @@ type Flags struct {
 	atOnce  int
 	timeout time.Duration
 	image   string
+	left    error
 }
+
+// Left is the error of what Add could not delete; nil: nothing is left.
+func (f *Flags) Left() error { return f.left }
 
 // Declare adds the flags to a command. The image is that of the pods where no other is named.
 func (f *Flags) Declare(cmd *cobra.Command, image string) {
 	flags := cmd.Flags()
 	flags.BoolVar(&f.On, "probe", false, "ask the network from each Node, by short-lived pods in kube-system")
-	flags.IntVar(&f.atOnce, "probe-at-once", 5, "how many Nodes --probe asks at the same time; each has two pods")
+	flags.IntVar(&f.atOnce, "probe-at-once", 5, "how many Nodes --probe asks at the same time, at most 100; each has two pods")
 	flags.DurationVar(&f.timeout, "probe-timeout", 5*time.Minute, "time limit of --probe; Nodes that were not asked by then are listed")
 	flags.StringVar(&f.image, "node-image", image, "image of the pods of --probe, whose entrypoint is ccmadm")
 	for _, other := range []string{"from", "watch"} {
@@ -56,8 +63,8 @@ func (f *Flags) Check(cmd *cobra.Command) error {
 		}
 	}
 	switch {
-	case f.atOnce < 1:
-		return finding.Usagef("read --probe-at-once: %d is less than 1", f.atOnce)
+	case f.atOnce < 1 || f.atOnce > mostAtOnce:
+		return finding.Usagef("read --probe-at-once: %d is no number from 1 to %d", f.atOnce, mostAtOnce)
 	case f.timeout < time.Second:
 		return finding.Usagef("read --probe-timeout: %s is less than a second", f.timeout)
 	case strings.TrimSpace(f.image) == "":
@@ -81,13 +88,23 @@ func (f *Flags) Add(ctx context.Context, client kubernetes.Interface, s *diagnos
 	case ctx.Err() != nil:
 		return finding.Errorf("%w", errors.Join(err, context.Cause(ctx)))
 	case facts == nil:
+		say("nothing was asked from Nodes: " + withHint(err))
 		s.NotSeen = append(s.NotSeen, diagnosis.Unseen(diagnosis.PartProbe, err))
 		slices.SortFunc(s.NotSeen, func(a, b diagnosis.NotSeen) int { return strings.Compare(a.What, b.What) })
 	case err != nil:
-		say("warning: " + err.Error())
+		say("warning: " + withHint(err))
+		f.left = err
 	}
 	s.Probe = facts
 	return nil
+}
+
+func withHint(err error) string {
+	var known *finding.Error
+	if errors.As(err, &known) && known.Hint != "" {
+		return err.Error() + "; hint: " + known.Hint
+	}
+	return err.Error()
 }
 
 // newTask is what runs in a pod.

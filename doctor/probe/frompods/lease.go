@@ -38,7 +38,8 @@ func (r *run) hold(ctx context.Context) error {
 			found = nil
 		}
 		if err == nil && found != nil && before != nil && before.UID == found.UID && before.ResourceVersion == found.ResourceVersion {
-			found.Spec = r.newLease().Spec
+			mine := r.newLease()
+			found.Labels, found.Spec = mine.Labels, mine.Spec
 			r.lease, err = leases.Update(asking, found, metav1.UpdateOptions{FieldManager: v1alpha1.FieldManager})
 			found = nil
 		}
@@ -70,15 +71,20 @@ func underWay(holder string) error {
 
 func (r *run) newLease() *coordinationv1.Lease {
 	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
-		Namespace: v1alpha1.Namespace, Name: v1alpha1.ProbeName, Labels: map[string]string{v1alpha1.ManagedByLabel: v1alpha1.FieldManager},
+		Namespace: v1alpha1.Namespace, Name: v1alpha1.ProbeName,
+		Labels: map[string]string{v1alpha1.ManagedByLabel: v1alpha1.FieldManager, v1alpha1.ProbeLabel: r.id},
 	}}
 	l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds = &r.Holder, new(int32(silence.Seconds()))
 	l.Spec.RenewTime = new(metav1.NowMicro())
 	return l
 }
 
-// renew says that the run is under way until ctx ends, and closes done then. A renewal that is missed is made up for by the next.
-func (r *run) renew(ctx context.Context, done chan<- struct{}) {
+// errTaken is why a run ends that another one took for dead: its Lease was not renewed for too long.
+var errTaken = errors.New("another probe has taken " + leaseObject + ", which this one could not renew")
+
+// renew says that the run is under way until ctx ends, and closes done then. A renewal that is missed is made up for by the next. Where
+// the Lease is another run's, lost is told.
+func (r *run) renew(ctx context.Context, done chan<- struct{}, lost context.CancelCauseFunc) {
 	defer close(done)
 	leases := r.Client.CoordinationV1().Leases(v1alpha1.Namespace)
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
@@ -87,18 +93,37 @@ func (r *run) renew(ctx context.Context, done chan<- struct{}) {
 		next := r.lease.DeepCopy()
 		next.Spec.RenewTime = new(metav1.NowMicro())
 		written, err := leases.Update(ctx, next, metav1.UpdateOptions{FieldManager: v1alpha1.FieldManager})
-		if err == nil {
+		if apierrors.IsConflict(err) { // the answer to the last one was lost, or it is another run's
+			written, err = leases.Get(ctx, v1alpha1.ProbeName, metav1.GetOptions{})
+		}
+		switch {
+		case apierrors.IsNotFound(err), err == nil && !r.holds(written):
+			lost(errTaken)
+		case err == nil:
 			r.lease = written
 		}
 	}, beat)
 }
 
+// holds reports whether a Lease is this run's.
+func (r *run) holds(found *coordinationv1.Lease) bool {
+	return found.Labels[v1alpha1.ProbeLabel] == r.id
+}
+
 // release deletes the Lease, if it is still this run's.
 func (r *run) release(ctx context.Context) error {
+	leases := r.Client.CoordinationV1().Leases(v1alpha1.Namespace)
 	return retry(ctx, func(ctx context.Context) error {
-		err := r.Client.CoordinationV1().Leases(v1alpha1.Namespace).Delete(ctx, v1alpha1.ProbeName,
-			metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(r.lease.UID))})
-		if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		found, err := leases.Get(ctx, v1alpha1.ProbeName, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) || err == nil && !r.holds(found) {
+			return nil
+		}
+		if err == nil {
+			err = leases.Delete(ctx, v1alpha1.ProbeName, metav1.DeleteOptions{
+				Preconditions: &metav1.Preconditions{UID: &found.UID, ResourceVersion: &found.ResourceVersion},
+			})
+		}
+		if err == nil || apierrors.IsNotFound(err) {
 			return nil
 		}
 		return fmt.Errorf("delete %s: %w", leaseObject, err)
@@ -106,8 +131,8 @@ func (r *run) release(ctx context.Context) error {
 }
 
 // removePods deletes the pods of all runs, which there are only of dead ones where this one holds the Lease and has made none, or
-// has ended.
-func (r *run) removePods(ctx context.Context) error {
+// has ended. Where another run holds the Lease, it deletes those of this one only.
+func (r *run) removePods(ctx context.Context, own bool) error {
 	pods := r.Client.CoreV1().Pods(v1alpha1.Namespace)
 	return retry(ctx, func(ctx context.Context) error {
 		list, err := pods.List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.ProbeLabel})
@@ -117,7 +142,8 @@ func (r *run) removePods(ctx context.Context) error {
 		var errs []error
 		for i := range list.Items {
 			p := &list.Items[i]
-			if strings.HasPrefix(p.Name, v1alpha1.ProbeName+"-") { // labels are copied, names are not
+			made := strings.HasPrefix(p.Name, v1alpha1.ProbeName+"-") // labels are copied, names are not
+			if made && (!own || strings.HasSuffix(p.Name, "-"+r.id)) {
 				errs = append(errs, r.deletePod(ctx, p.Name, string(p.UID)))
 			}
 		}

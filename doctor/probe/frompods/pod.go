@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/rand"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
@@ -38,7 +37,7 @@ func (r *run) newPod(node string, from probe.Place, task *probe.Task) (*corev1.P
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: v1alpha1.Namespace,
-			Name:      v1alpha1.ProbeName + "-" + string(from) + "-" + hex.EncodeToString(sum[:5]) + "-" + rand.String(6),
+			Name:      v1alpha1.ProbeName + "-" + string(from) + "-" + hex.EncodeToString(sum[:5]) + "-" + r.id,
 			Labels:    map[string]string{v1alpha1.ManagedByLabel: v1alpha1.FieldManager, v1alpha1.ProbeLabel: string(from)},
 		},
 		Spec: corev1.PodSpec{
@@ -75,7 +74,7 @@ func (r *run) ask(ctx context.Context, n *corev1.Node, from probe.Place, task *p
 	}
 	created, err := r.create(ctx, pod)
 	if err != nil { // one that was made although there was no answer goes at the end, by its label
-		return nil, fmt.Errorf("create Pod/%s/%s: %w", v1alpha1.Namespace, pod.Name, err)
+		return nil, fmt.Errorf("create its pod in %s: %w", v1alpha1.Namespace, err)
 	}
 	defer func() {
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
@@ -113,7 +112,7 @@ func (r *run) await(ctx context.Context, created *corev1.Pod, asked int) (*probe
 			return nil, fmt.Errorf("ask by Pod/%s/%s: it was deleted meanwhile", v1alpha1.Namespace, created.Name)
 		case err != nil:
 			last = fmt.Errorf("look at Pod/%s/%s: %w", v1alpha1.Namespace, created.Name, err)
-		case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
+		case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || terminated(pod) != nil:
 			return answerOf(pod, asked)
 		default:
 			why := nodes.NotStarting(pod)
@@ -133,22 +132,34 @@ func (r *run) await(ctx context.Context, created *corev1.Pod, asked int) (*probe
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("%w, and there was no time left: --probe-timeout", last)
-		case <-time.After(often):
+		case <-time.After(r.pollEvery()):
 		}
 	}
 }
 
-// answerOf is what a pod has left that has ended.
-func answerOf(pod *corev1.Pod, asked int) (*probe.Answer, error) {
+// pollEvery is how often each pod is looked at: with two pods of each Node that is at most 20 requests a second.
+func (r *run) pollEvery() time.Duration { return max(often, time.Duration(r.AtOnce)*often/5) }
+
+// terminated is how the container of this program has ended; nil: it has not. A pod with a container that a webhook added may go on.
+func terminated(pod *corev1.Pod) *corev1.ContainerStateTerminated {
 	for _, s := range pod.Status.ContainerStatuses {
-		if t := s.State.Terminated; s.Name == container && t != nil {
-			if t.ExitCode != 0 {
-				return nil, fmt.Errorf("the pod ended with exit status %d: %s", t.ExitCode, said(t.Reason, t.Message))
-			}
-			return probe.Decode([]byte(t.Message), asked)
+		if s.Name == container {
+			return s.State.Terminated
 		}
 	}
-	return nil, fmt.Errorf("the pod ended as %s without having run: %s", pod.Status.Phase, said(pod.Status.Reason, pod.Status.Message))
+	return nil
+}
+
+// answerOf is what a pod has left that has ended.
+func answerOf(pod *corev1.Pod, asked int) (*probe.Answer, error) {
+	switch t := terminated(pod); {
+	case t == nil:
+		return nil, fmt.Errorf("the pod ended as %s without having run: %s", pod.Status.Phase, said(pod.Status.Reason, pod.Status.Message))
+	case t.ExitCode != 0:
+		return nil, fmt.Errorf("the pod ended with exit status %d: %s", t.ExitCode, said(t.Reason, t.Message))
+	default:
+		return probe.Decode([]byte(t.Message), asked)
+	}
 }
 
 // said is what a kubelet reports of an end.

@@ -17,15 +17,21 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/doctor/probe"
 )
 
@@ -38,6 +44,8 @@ const (
 	// machineFirst is how long a pod waits for the answer from its machine. CNI plugin bridge turns ip_forward on for each pod that it
 	// connects, and would hide that it was off.
 	machineFirst = 10 * time.Second
+	// mostNames is how many Nodes a line names.
+	mostNames = 5
 )
 
 // Options say how Nodes are asked.
@@ -59,6 +67,8 @@ type Options struct {
 
 type run struct {
 	Options
+	// id tells this run's Lease and pods from those of others.
+	id    string
 	lease *coordinationv1.Lease
 }
 
@@ -71,25 +81,36 @@ func (r *run) tell(format string, args ...any) {
 // Run asks from Nodes until Timeout. Nodes for which there was no time are in the facts as not asked. Without facts the error says why
 // nothing could be asked; with facts, that something was left behind. Where ctx ends, the pods are deleted, and there are no facts.
 func Run(ctx context.Context, o Options) (facts *probe.Facts, err error) {
-	r := &run{Options: o}
-	if err := r.hold(ctx); err != nil {
+	r := newRun(o)
+	if err := r.permitted(ctx); err != nil {
 		return nil, err
 	}
+	if err := r.hold(ctx); err != nil {
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+		defer cancel()
+		_ = r.release(last) // the Lease may be there although its answer was lost; the next run goes over one that stays
+		return nil, err
+	}
+	ctx, lost := context.WithCancelCause(ctx)
+	defer lost(nil)
 	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
-	go r.renew(renewing, done)
+	go r.renew(renewing, done, lost)
 	defer func() {
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), removalPatience)
 		defer cancel()
-		left := r.removePods(last)
+		left := r.removePods(last, errors.Is(context.Cause(ctx), errTaken))
 		stop()
 		<-done
 		if left = errors.Join(left, r.release(last)); left != nil {
-			left = finding.Errorf("delete what the probe made: %w", left).WithHint("the next probe deletes it; the pods have ended")
+			left = finding.Errorf("delete what the probe made: %w", left).
+				WithHint("its pods end within %s, and the next probe deletes them", podBegins+podTakes)
 		}
 		err = errors.Join(err, left)
 	}()
-	if err := r.removePods(ctx); err != nil {
+	first, cancel := context.WithTimeout(ctx, removalPatience) // an API server that never answers does not keep it from ending
+	defer cancel()
+	if err := r.removePods(first, false); err != nil {
 		return nil, err
 	}
 	p, err := r.makePlan(ctx)
@@ -99,12 +120,45 @@ func Run(ctx context.Context, o Options) (facts *probe.Facts, err error) {
 	return r.askAll(ctx, p)
 }
 
+func newRun(o Options) *run { return &run{Options: o, id: rand.String(6)} }
+
+// permitted asks whether the user may make the pods and the Lease, and delete them again, before anything is made.
+func (r *run) permitted(ctx context.Context) error {
+	var denied []string
+	for _, may := range []struct{ group, resource, verb string }{
+		{"", "pods", "create"}, {"", "pods", "get"}, {"", "pods", "list"}, {"", "pods", "delete"},
+		{"coordination.k8s.io", "leases", "create"}, {"coordination.k8s.io", "leases", "get"},
+		{"coordination.k8s.io", "leases", "update"}, {"coordination.k8s.io", "leases", "delete"},
+	} {
+		question := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Namespace: v1alpha1.Namespace, Group: may.group, Resource: may.resource, Verb: may.verb,
+			},
+		}}
+		asking, cancel := context.WithTimeout(ctx, requestTimeout)
+		answer, err := r.Client.AuthorizationV1().SelfSubjectAccessReviews().Create(asking, question, metav1.CreateOptions{})
+		cancel()
+		if err != nil {
+			return fmt.Errorf("ask what this user may do: %w", err)
+		}
+		if !answer.Status.Allowed {
+			denied = append(denied, may.verb+" "+may.resource)
+		}
+	}
+	if len(denied) > 0 {
+		return finding.Preflightf("probe from Nodes: in namespace %s this user may not %s", v1alpha1.Namespace, strings.Join(denied, ", ")).
+			WithHint("a Role in %s with these verbs; docs/tasks/check-the-network.md lists all", v1alpha1.Namespace)
+	}
+	return nil
+}
+
 // askAll asks from each Node.
 func (r *run) askAll(whole context.Context, p *plan) (*probe.Facts, error) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(whole, r.Timeout)
 	defer cancel()
-	f := &probe.Facts{NotLooked: p.notLooked}
+	f := &probe.Facts{Only: r.Nodes}
+	var foreign []string
 	book := newBook(f)
 	var mu sync.Mutex
 	var all errgroup.Group
@@ -112,6 +166,10 @@ func (r *run) askAll(whole context.Context, p *plan) (*probe.Facts, error) {
 	for i := range p.nodes {
 		n := &p.nodes[i]
 		if len(r.Nodes) > 0 && !slices.Contains(r.Nodes, n.Name) {
+			continue
+		}
+		if os := n.Labels[corev1.LabelOSStable]; os != "" && os != "linux" {
+			foreign = append(foreign, fmt.Sprintf("%s (%s)", n.Name, os))
 			continue
 		}
 		all.Go(func() error {
@@ -129,6 +187,11 @@ func (r *run) askAll(whole context.Context, p *plan) (*probe.Facts, error) {
 		})
 	}
 	_ = all.Wait() // none returns an error
+	if len(foreign) > 0 {
+		p.leaveOut("the network from %s without Linux, where the pods do not run: %s", finding.Count(len(foreign), "Node"),
+			nodes.Some(foreign, mostNames))
+	}
+	f.NotLooked, f.Unknown = p.notLooked, p.unknown
 	if whole.Err() != nil {
 		return nil, fmt.Errorf("probe from Nodes: %w", context.Cause(whole))
 	}
@@ -169,19 +232,14 @@ func (b *book) enter(s probe.Source, targets []probe.Target) {
 // askNode asks from a machine, and then from a pod on it.
 func (r *run) askNode(ctx context.Context, n *corev1.Node, tasks map[probe.Place]*probe.Task) []probe.Source {
 	list := []probe.Source{{Node: n.Name, From: probe.Machine}, {Node: n.Name, From: probe.Pod}}
-	if os := n.Labels[corev1.LabelOSStable]; os != "" && os != "linux" {
-		for i := range list {
-			list[i].Unasked = "it runs " + os
-		}
-		return list
-	}
 	var all sync.WaitGroup
 	answered := make(chan struct{})
 	for i := range list {
 		s := &list[i]
-		if s.From == probe.Pod && !hasPodNetwork(n) {
-			s.Unasked = "the Node has no pod network yet, as its kubelet says"
-			continue
+		if s.From == probe.Pod {
+			if s.Unasked = withoutPods(n); s.Unasked != "" {
+				continue
+			}
 		}
 		all.Go(func() {
 			if s.From == probe.Machine {
@@ -194,7 +252,7 @@ func (r *run) askNode(ctx context.Context, n *corev1.Node, tasks map[probe.Place
 			}
 			answer, err := r.ask(ctx, n, s.From, tasks[s.From])
 			if err != nil {
-				s.Unasked = finding.Clean(err.Error())
+				s.Unasked = short(finding.Clean(err.Error()))
 				return
 			}
 			s.Answer = *answer
@@ -205,12 +263,26 @@ func (r *run) askNode(ctx context.Context, n *corev1.Node, tasks map[probe.Place
 	return list
 }
 
-// hasPodNetwork reports whether a kubelet starts pods that need a network: it is Ready only then. One that does not report is asked.
-func hasPodNetwork(n *corev1.Node) bool {
+// withoutPods is why a kubelet starts no pods that need a network, which it does where the Node is Ready; empty: it does. One that has
+// stopped to report is asked.
+func withoutPods(n *corev1.Node) string {
 	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status != corev1.ConditionFalse
+		switch {
+		case c.Type != corev1.NodeReady:
+		case c.Status != corev1.ConditionFalse:
+			return ""
+		default:
+			return short(strings.TrimSuffix(finding.Clean("the Node is not Ready: "+cmp.Or(c.Message, c.Reason)), ": "))
 		}
 	}
-	return false
+	return "its kubelet has not reported yet"
+}
+
+// short is a text of a kubelet as far as a line has room for it.
+func short(text string) string {
+	const most = 400
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most]) + " ..."
+	}
+	return text
 }

@@ -204,7 +204,7 @@ func TestCluster_Run(t *testing.T) {
 	text := strings.Join(f.Lines(), "\n")
 	for _, want := range []string{
 		"asked from 3 Nodes", "machine of Node/c: it cannot be asked: read the pod's answer: want", "a pod of Node/c: it cannot be asked: start the pod",
-		"ImagePullBackOff", "a pod of Node/d: it cannot be asked: the Node has no pod network", "exit status 1: write the answer: no space",
+		"ImagePullBackOff", "a pod of Node/d: it cannot be asked: the Node is not Ready", "exit status 1: write the answer: no space",
 		"OutOfpods", "DNS: the cluster has no Service/kube-system/kube-dns",
 	} {
 		if !strings.Contains(strings.ReplaceAll(text, "the machine", "machine"), want) {
@@ -261,7 +261,7 @@ func TestCluster_Unavailable(t *testing.T) {
 	o := options(t)
 	o.Client, o.Timeout = kubernetes.NewForConfigOrDie(config), 2*time.Second
 	f, err := Run(t.Context(), o)
-	if err != nil || len(f.Findings()) > 0 || f.Complete() || !strings.Contains(f.Sources[0].Unasked, "create Pod/kube-system/ccmadm-probe-machine-") {
+	if err != nil || len(f.Findings()) > 0 || f.Complete() || !strings.Contains(f.Sources[0].Unasked, "create its pod in kube-system: ") {
 		t.Errorf("got %+v, %v", f, err)
 	}
 	expectNothing(t)
@@ -288,7 +288,7 @@ func TestCluster_Stopped(t *testing.T) {
 func TestCluster_TwoRuns(t *testing.T) {
 	addNodes(t, "a")
 	client := admin(t)
-	killed := &run{Options: options(t)}
+	killed := newRun(options(t))
 	pod, err := killed.newPod("a", probe.Machine, &probe.Task{})
 	if err != nil {
 		t.Fatal(err)
@@ -309,8 +309,9 @@ func TestCluster_TwoRuns(t *testing.T) {
 	k.work(t.Context(), t)
 
 	renewing, stop := context.WithCancel(t.Context())
-	alive, done := &run{Options: options(t), lease: lease}, make(chan struct{})
-	go alive.renew(renewing, done)
+	alive, done := killed, make(chan struct{})
+	alive.lease = lease
+	go alive.renew(renewing, done, func(err error) { t.Errorf("a run under way: %v", err) })
 	if _, err := Run(t.Context(), options(t)); err == nil || !strings.Contains(err.Error(), "another probe is under way, by a test") {
 		t.Errorf("beside a run under way: %v", err)
 	}

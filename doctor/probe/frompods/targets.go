@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/doctor/probe"
 )
 
@@ -25,6 +27,8 @@ const (
 	// Services: a pod has room for some hundred addresses.
 	mostPeers, mostServers, mostBalancers = 20, 7, 10
 	kubeletPort                           = 10250
+	// planPatience is for all that is read before the first pod.
+	planPatience = 30 * time.Second
 )
 
 // plan is what is to be asked, and by whom.
@@ -34,12 +38,16 @@ type plan struct {
 	common   []probe.Target
 	kubelets map[string][]probe.Target // by the Node that has them
 	ca       string
-	// notLooked is what is not asked by any Node, and why.
-	notLooked []string
+	// notLooked is what no Node has to ask, or there is not; unknown is what was to be asked, and cannot be. Each says why.
+	notLooked, unknown []string
 }
 
 func (p *plan) leaveOut(format string, args ...any) {
 	p.notLooked = append(p.notLooked, fmt.Sprintf(format, args...))
+}
+
+func (p *plan) cannot(format string, args ...any) {
+	p.unknown = append(p.unknown, fmt.Sprintf(format, args...))
 }
 
 // settings is what of kubeadm's ClusterConfiguration says what to ask.
@@ -53,14 +61,19 @@ type settings struct {
 // makePlan reads the cluster. The error says that its Nodes or the API server's Service cannot be asked for; what else cannot is left
 // out, and said.
 func (r *run) makePlan(ctx context.Context) (*plan, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, planPatience)
 	defer cancel()
 	p := &plan{kubelets: map[string][]probe.Target{}}
-	list, err := r.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	err := retry(ctx, func(ctx context.Context) error {
+		list, err := r.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		if err == nil {
+			p.nodes = list.Items
+		}
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
-	p.nodes = list.Items
 	slices.SortFunc(p.nodes, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
 	service, err := r.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, "kubernetes", metav1.GetOptions{})
 	if err != nil {
@@ -69,22 +82,19 @@ func (r *run) makePlan(ctx context.Context) (*plan, error) {
 	p.add(probe.Service, service, 443)
 	r.addServers(ctx, p)
 	s := r.settings(ctx, p)
-	r.addDNS(ctx, p, cmp.Or(s.DNSDomain(), "cluster.local"))
+	r.addDNS(ctx, p, s)
 	r.addBalancers(ctx, p)
 	p.addKubelets()
 	root, err := r.Client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
 	if err != nil {
-		p.leaveOut("certificates of API servers: get ConfigMap/kube-system/kube-root-ca.crt: %v", err)
+		p.cannot("certificates of API servers: get ConfigMap/kube-system/kube-root-ca.crt: %v", err)
 	} else {
 		p.ca = root.Data["ca.crt"]
 	}
 	return p, nil
 }
 
-// DNSDomain is the cluster's, or empty.
-func (s *settings) DNSDomain() string { return s.Networking.DNSDomain }
-
-// settings adds the control plane's endpoint, too.
+// settings adds the control plane's endpoint, too. It returns nil where they are not known.
 func (r *run) settings(ctx context.Context, p *plan) *settings {
 	var s settings
 	cm, err := r.Client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, "kubeadm-config", metav1.GetOptions{})
@@ -94,8 +104,10 @@ func (r *run) settings(ctx context.Context, p *plan) *settings {
 	switch {
 	case apierrors.IsNotFound(err):
 		p.leaveOut("the control plane's endpoint: the cluster has no ConfigMap/kube-system/kubeadm-config")
+		return nil
 	case err != nil:
-		p.leaveOut("the control plane's endpoint: read ConfigMap/kube-system/kubeadm-config: %v", err)
+		p.cannot("the control plane's endpoint: read ConfigMap/kube-system/kubeadm-config: %v", err)
+		return nil
 	case s.ControlPlaneEndpoint == "":
 		p.leaveOut("the control plane's endpoint: the cluster has none, and its API servers are asked at their own addresses")
 	default:
@@ -124,7 +136,7 @@ func (p *plan) add(subject probe.Subject, s *corev1.Service, port int) {
 func (r *run) addServers(ctx context.Context, p *plan) {
 	slices, err := r.endpoints(ctx, metav1.NamespaceDefault, "kubernetes")
 	if err != nil {
-		p.leaveOut("API servers at their own addresses: %v", err)
+		p.cannot("API servers at their own addresses: %v", err)
 		return
 	}
 	count := 0
@@ -158,22 +170,26 @@ func (r *run) endpoints(ctx context.Context, namespace, service string) ([]disco
 	return list.Items, nil
 }
 
-// addDNS adds the cluster's DNS, and asks it for the name that every cluster has.
-func (r *run) addDNS(ctx context.Context, p *plan, domain string) {
+// addDNS adds the cluster's DNS, and asks it for the name that every cluster has. Where the domain is not known, any answer will do.
+func (r *run) addDNS(ctx context.Context, p *plan, s *settings) {
 	service, err := r.Client.CoreV1().Services(metav1.NamespaceSystem).Get(ctx, "kube-dns", metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		p.leaveOut("DNS: the cluster has no Service/kube-system/kube-dns")
 		return
 	}
 	if err != nil {
-		p.leaveOut("DNS: get Service/kube-system/kube-dns: %v", err)
+		p.cannot("DNS: get Service/kube-system/kube-dns: %v", err)
 		return
+	}
+	domain := "cluster.local"
+	if s != nil {
+		domain = cmp.Or(strings.Trim(s.Networking.DNSDomain, "."), domain)
 	}
 	before := len(p.common)
 	p.add(probe.DNSUDP, service, 53)
 	p.add(probe.DNSTCP, service, 53)
 	for i := before; i < len(p.common); i++ {
-		p.common[i].Name = "kubernetes.default.svc." + strings.Trim(domain, ".") + "."
+		p.common[i].Name, p.common[i].AnyAnswer = "kubernetes.default.svc."+domain+".", s == nil
 	}
 }
 
@@ -181,7 +197,7 @@ func (r *run) addDNS(ctx context.Context, p *plan, domain string) {
 func (r *run) addBalancers(ctx context.Context, p *plan) {
 	list, err := r.Client.CoreV1().Services("").List(ctx, metav1.ListOptions{})
 	if err != nil {
-		p.leaveOut("addresses of load balancers: list services: %v", err)
+		p.cannot("addresses of load balancers: list services: %v", err)
 		return
 	}
 	asked, more := 0, 0
@@ -202,7 +218,7 @@ func (r *run) addBalancers(ctx context.Context, p *plan) {
 		slices, err := r.endpoints(ctx, s.Namespace, s.Name)
 		switch {
 		case err != nil:
-			p.leaveOut("Service/%s/%s: %v", s.Namespace, s.Name, err)
+			p.cannot("Service/%s/%s: %v", s.Namespace, s.Name, err)
 		case !anyReady(slices):
 			p.leaveOut("Service/%s/%s: it has no ready endpoints", s.Namespace, s.Name)
 		default:
@@ -231,6 +247,9 @@ func balancerAddress(s *corev1.Service) (address, why string) {
 		return "", "it has no TCP port"
 	}
 	first := s.Status.LoadBalancer.Ingress[0]
+	if first.IP == "" && first.Hostname == "" { // which would be this machine
+		return "", "its status has neither an IP address nor a host name"
+	}
 	return net.JoinHostPort(cmp.Or(first.IP, first.Hostname), strconv.Itoa(int(s.Spec.Ports[at].Port))), ""
 }
 
@@ -244,6 +263,7 @@ func anyReady(list []discoveryv1.EndpointSlice) bool {
 
 // addKubelets adds each Node's kubelet at its internal addresses, one of each family.
 func (p *plan) addKubelets() {
+	var without []string
 	for i := range p.nodes {
 		n := &p.nodes[i]
 		port := cmp.Or(int(n.Status.DaemonEndpoints.KubeletEndpoint.Port), kubeletPort)
@@ -259,8 +279,11 @@ func (p *plan) addKubelets() {
 			})
 		}
 		if len(families) == 0 {
-			p.leaveOut("kubelet of Node/%s: the Node has no InternalIP", n.Name)
+			without = append(without, n.Name)
 		}
+	}
+	if len(without) > 0 {
+		p.leaveOut("kubelets of Nodes without an InternalIP: %s", nodes.Some(without, mostNames))
 	}
 	if others := len(p.nodes) - 1; others > mostPeers {
 		p.leaveOut("kubelets of all other Nodes from each Node: each asks for those of %d, the next by name, of %d", mostPeers, others)
@@ -268,11 +291,15 @@ func (p *plan) addKubelets() {
 }
 
 // of are the targets of the Node at an index: those of all, and from its machine the kubelets of the Nodes that follow it, as in a
-// ring. No pod has to reach kubelets: a NetworkPolicy may well forbid it.
+// ring. No pod has to reach kubelets: a NetworkPolicy may well forbid it. Nor has one to know the name of the control plane's endpoint,
+// which may stand in /etc/hosts of machines alone.
 func (p *plan) of(at int, from probe.Place) []probe.Target {
 	list := slices.Clone(p.common)
 	if from == probe.Pod {
-		return list
+		return slices.DeleteFunc(list, func(t probe.Target) bool {
+			_, err := netip.ParseAddrPort(t.Address)
+			return t.Subject == probe.Endpoint && err != nil
+		})
 	}
 	for i := 1; i <= min(mostPeers, len(p.nodes)-1); i++ {
 		list = append(list, p.kubelets[p.nodes[(at+i)%len(p.nodes)].Name]...)
