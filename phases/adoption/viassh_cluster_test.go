@@ -118,7 +118,7 @@ func TestCluster_Node_StepOfAnotherMachine(t *testing.T) {
 	before := phasestest.KubeletFilesOf(t, m)
 	for want, whose := range map[string]kubelet.Whose{
 		"it is the machine of Node/cp2, and not of Node/w1": {Node: "w1", CAs: ca},
-		"its kubelet belongs to another cluster":                 {Node: "cp2", CAs: []string{"sha256:00"}},
+		"its kubelet belongs to another cluster":            {Node: "cp2", CAs: []string{"sha256:00"}},
 	} {
 		for _, step := range []func(context.Context, *workflow.Env, kubelet.NodeOptions) error{kubelet.External, kubelet.Plain} {
 			o := kubelet.NodeOptions{Whose: whose, NodeIP: machinetest.Address, Timeout: time.Second}

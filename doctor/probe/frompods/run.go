@@ -126,9 +126,14 @@ func newRun(o Options) *run { return &run{Options: o, id: rand.String(6)} }
 func (r *run) permitted(ctx context.Context) error {
 	var denied []string
 	for _, may := range []struct{ group, resource, verb string }{
-		{"", "pods", "create"}, {"", "pods", "get"}, {"", "pods", "list"}, {"", "pods", "delete"},
-		{"coordination.k8s.io", "leases", "create"}, {"coordination.k8s.io", "leases", "get"},
-		{"coordination.k8s.io", "leases", "update"}, {"coordination.k8s.io", "leases", "delete"},
+		{"", "pods", "create"},
+		{"", "pods", "get"},
+		{"", "pods", "list"},
+		{"", "pods", "delete"},
+		{"coordination.k8s.io", "leases", "create"},
+		{"coordination.k8s.io", "leases", "get"},
+		{"coordination.k8s.io", "leases", "update"},
+		{"coordination.k8s.io", "leases", "delete"},
 	} {
 		question := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 			ResourceAttributes: &authorizationv1.ResourceAttributes{
