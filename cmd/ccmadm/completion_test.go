@@ -43,7 +43,7 @@ func TestCompletion(t *testing.T) {
 		{line: "init --mode _", want: []string{"StaticPod", "DaemonSet", "Deployment", "Manual"}},
 		{line: "adopt --mode _", want: []string{"DaemonSet", "Deployment"}, not: "StaticPod"},
 		{line: "adopt --via _", want: []string{"hand", "pods", "ssh"}},
-		{line: "init -o _", want: []string{"text", "json"}, not: "yaml"},
+		{line: "init -o _", want: []string{"text", "json", "yaml"}, not: "wide"},
 		{line: "status -o _", want: []string{"text", "wide", "json", "yaml"}},
 		{line: "doctor --output _", want: []string{"sarif", "html"}},
 		{line: "wait --for Add", want: []string{"Addressed"}},
