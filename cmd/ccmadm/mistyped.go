@@ -55,7 +55,8 @@ func setManners(root *cobra.Command) {
 	})
 	var visit func(*cobra.Command)
 	visit = func(cmd *cobra.Command) {
-		if cmd.HasSubCommands() && cmd.Name() != "init" && cmd.Name() != "join" { // those two do something themselves
+		// Init and join do something themselves, and doctor, whose only command is hidden: its arguments are names of Nodes.
+		if cmd.HasAvailableSubCommands() && cmd.Name() != "init" && cmd.Name() != "join" {
 			cmd.Args = knownCommand
 		}
 		for _, c := range cmd.Commands() {
