@@ -189,8 +189,8 @@ func TestCluster_Leave_AdministratorsFlags(t *testing.T) {
 		{name: "kubeadm's", mode: kubeadms, ip: ours},
 		{
 			name: "in a file of w1", mode: `"/etc/default/kubelet:3"`, ip: ours,
-			want: "w1: take the kubelet out of external mode: /etc/default/kubelet:3: --cloud-provider=external is an " +
-				"administrator's: remove it there",
+			want: "w1: take the kubelet out of external mode: /etc/default/kubelet:3: --cloud-provider=external was not set " +
+				"by ccmadm: remove it there",
 		},
 		{
 			name: "behind ours", mode: ours + `,"/etc/default/kubelet:3"`, ip: ours,
@@ -204,8 +204,8 @@ func TestCluster_Leave_AdministratorsFlags(t *testing.T) {
 		{name: "of a node that is skipped", mode: `"/etc/default/kubelet:3"`, ip: ours, skip: []string{"w1"}},
 		{
 			name: "in a file of this machine", file: "A=\nB=--cloud-provider=external\n", mode: ours, ip: ours,
-			want: here + ": take the kubelet out of external mode: ROOT/etc/default/kubelet:2: --cloud-provider=external is " +
-				"an administrator's: remove it there",
+			want: here + ": take the kubelet out of external mode: ROOT/etc/default/kubelet:2: --cloud-provider=external was not " +
+				"set by ccmadm: remove it there",
 		},
 		{
 			name: "in two places of this machine", file: "A=--node-ip=::1\nB=--node-ip=::1\n", mode: ours, ip: ours,
