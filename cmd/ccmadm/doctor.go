@@ -147,6 +147,15 @@ func (d *doctor) check() error {
 	return nil
 }
 
+// runPatience is how long a look may watch the Lease of a run that may be under way. With --watch the next look knows more, if it comes
+// before the Lease ends.
+func (d *doctor) runPatience() time.Duration {
+	if d.watch && d.interval < journal.LeaseLasts {
+		return 0
+	}
+	return journal.WatchLease
+}
+
 func newWhy(s workflow.Streams) *cobra.Command {
 	var d doctor
 	cmd := &cobra.Command{
@@ -236,9 +245,7 @@ func (d *doctor) cluster(whole context.Context, s workflow.Streams) (*diagnosis.
 	}
 	ctx, cancel := context.WithTimeout(whole, d.timeout)
 	defer cancel()
-	if !d.watch { // else the next look knows more
-		d.runs.patience = journal.WatchLease
-	}
+	d.runs.patience = d.runPatience()
 	snapshot, err := gather(ctx, client, &d.runs)
 	if err != nil || !d.probe.On {
 		return snapshot, err

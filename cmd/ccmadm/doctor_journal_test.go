@@ -180,3 +180,19 @@ func TestDoctor_ProbeVerdict(t *testing.T) {
 		}
 	}
 }
+
+// A look that comes before a Lease can end leaves the rest to the next one; a later one has to watch by itself.
+func TestRunPatience(t *testing.T) {
+	for _, tt := range []struct {
+		d    *doctor
+		want time.Duration
+	}{
+		{&doctor{}, journal.WatchLease},
+		{&doctor{watch: true, interval: 10 * time.Second}, 0},
+		{&doctor{watch: true, interval: journal.LeaseLasts}, journal.WatchLease},
+	} {
+		if got := tt.d.runPatience(); got != tt.want {
+			t.Errorf("watch %v, interval %v: %v, want %v", tt.d.watch, tt.d.interval, got, tt.want)
+		}
+	}
+}
