@@ -45,11 +45,11 @@ func (c *cluster) createIn(namespace, name string, changes ...func(*corev1.Servi
 	})
 }
 
-// withinIn waits until a Service of a namespace is as wanted, and returns it.
-func (c *cluster) withinIn(d time.Duration, namespace, name string, wanted func(*corev1.Service) bool) *corev1.Service {
+// eventually waits until a Service of a namespace is as wanted, and returns it.
+func (c *cluster) eventually(namespace, name string, wanted func(*corev1.Service) bool) *corev1.Service {
 	c.Helper()
 	var s *corev1.Service
-	for deadline := time.Now().Add(d); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		var err error
 		if s, err = c.client.CoreV1().Services(namespace).Get(c.Context(), name, metav1.GetOptions{}); err != nil {
 			c.Fatal(err)
@@ -58,7 +58,7 @@ func (c *cluster) withinIn(d time.Duration, namespace, name string, wanted func(
 			return s
 		}
 	}
-	c.Fatalf("after %s: annotations %v, status %+v", d, s.Annotations, s.Status)
+	c.Fatalf("after a minute: annotations %v, status %+v", s.Annotations, s.Status)
 	return nil
 }
 
@@ -92,16 +92,16 @@ func TestCluster_SharedAcrossNamespaces(t *testing.T) {
 	c := newCluster(t, addressPool("lan", "192.0.2.50-192.0.2.59"))
 	const shared = "192.0.2.50"
 	c.createIn("share-a", "web", inNamespace(443, "share-b", asks(shared)))
-	c.withinIn(5*time.Second, "share-a", "web", reasonIs(allocator.AnnouncedReason))
+	c.eventually("share-a", "web", reasonIs(allocator.AnnouncedReason))
 
 	c.createIn("share-b", "mail", inNamespace(25, ""))
-	alone := address(c.withinIn(5*time.Second, "share-b", "mail", reasonIs(allocator.AnnouncedReason)))
+	alone := address(c.eventually("share-b", "mail", reasonIs(allocator.AnnouncedReason)))
 	c.createIn("share-b", "both", inNamespace(587, "share-a"))
-	c.withinIn(5*time.Second, "share-b", "both", func(s *corev1.Service) bool {
+	c.eventually("share-b", "both", func(s *corev1.Service) bool {
 		return hasAddress(shared)(s) && reasonIs(allocator.AnnouncedReason)(s)
 	})
 	c.createIn("share-c", "hostile", inNamespace(22, "share-a,share-b", asks(shared)))
-	s := c.withinIn(5*time.Second, "share-c", "hostile", reasonIs("SharingConflict"))
+	s := c.eventually("share-c", "hostile", reasonIs("SharingConflict"))
 	if address(s) != "" || alone == shared {
 		t.Errorf("the hostile Service has %q, and one without consent %q", address(s), alone)
 	}
@@ -112,7 +112,7 @@ func TestCluster_SharedAcrossNamespaces(t *testing.T) {
 
 	c.told()
 	c.lists("")
-	s = c.withinIn(5*time.Second, "share-b", "both", func(s *corev1.Service) bool {
+	s = c.eventually("share-b", "both", func(s *corev1.Service) bool {
 		return address(s) != "" && address(s) != shared && reasonIs(allocator.AnnouncedReason)(s)
 	})
 	moved := address(s)
@@ -126,12 +126,12 @@ func TestCluster_SharedAcrossNamespaces(t *testing.T) {
 	}
 	c.lists("share-b")
 	time.Sleep(2 * time.Second)
-	first := c.withinIn(time.Second, "share-a", "web", hasAddress(shared))
-	later := c.withinIn(time.Second, "share-b", "both", hasAddress(moved))
+	first := c.eventually("share-a", "web", hasAddress(shared))
+	later := c.eventually("share-b", "both", hasAddress(moved))
 	c.lead() // another leader has no other opinion
 	time.Sleep(2 * time.Second)
 	for _, before := range []*corev1.Service{first, later} {
-		now := c.withinIn(time.Second, before.Namespace, before.Name, reasonIs(allocator.AnnouncedReason))
+		now := c.eventually(before.Namespace, before.Name, reasonIs(allocator.AnnouncedReason))
 		if now.ResourceVersion != before.ResourceVersion {
 			t.Errorf("Service/%s was written: %v, before %v", before.Name, now.Status, before.Status)
 		}
@@ -145,22 +145,22 @@ func TestCluster_MalformedNamespaces(t *testing.T) {
 	c.createIn("share-a", "web", inNamespace(443, "share-b"))
 	c.createIn("share-b", "mail", inNamespace(25, "share-a"))
 	for _, name := range [][2]string{{"share-a", "web"}, {"share-b", "mail"}} {
-		c.withinIn(5*time.Second, name[0], name[1], func(s *corev1.Service) bool {
+		c.eventually(name[0], name[1], func(s *corev1.Service) bool {
 			return hasAddress("192.0.2.50")(s) && reasonIs(allocator.AnnouncedReason)(s)
 		})
 	}
 	c.lists("*")
-	s := c.withinIn(5*time.Second, "share-a", "web", reasonIs("SharingConflict"))
+	s := c.eventually("share-a", "web", reasonIs("SharingConflict"))
 	const want = `annotation ccmadm.dev/share-namespaces: "*" would let every namespace use the address: list the namespaces by name`
 	first := c.claimed("192.0.2.50").Owners[0].String()
 	if !strings.HasPrefix(allocator.Condition(s).Message, want) || address(s) != "192.0.2.50" || first != "share-a/web" {
 		t.Errorf("it has %s, the first owner is %s, and the condition says %s", address(s), first, allocator.Condition(s).Message)
 	}
-	s = c.withinIn(5*time.Second, "share-b", "mail", reasonIs("PoolExhausted"))
+	s = c.eventually("share-b", "mail", reasonIs("PoolExhausted"))
 	if why := "annotation ccmadm.dev/share-namespaces of Service/share-a/web does not list share-b"; address(s) != "" ||
 		!strings.Contains(allocator.Condition(s).Message, why) {
 		t.Errorf("the other one has %q: %s", address(s), allocator.Condition(s).Message)
 	}
 	c.lists("share-b")
-	c.withinIn(5*time.Second, "share-b", "mail", hasAddress("192.0.2.50"))
+	c.eventually("share-b", "mail", hasAddress("192.0.2.50"))
 }
