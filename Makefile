@@ -192,7 +192,7 @@ HALF := ./phases/adoption ./phases/upgrade
 unit-half:
 	$(ROOT) env CCMADM_TEST=cluster go test -skip '$(SWEEPS)' -timeout 45m $(HALF)
 unit-rest:
-	$(ROOT) env CCMADM_TEST=cluster go test -skip '$(SWEEPS)' -timeout 30m -parallel 6 ./phases \
+	$(ROOT) env CCMADM_TEST=cluster go test -skip '$(SWEEPS)' -timeout 30m -parallel 6 ./phases ./doctor/lbtest \
 	  $$(go list ./... | grep -vxF -f <(go list $(RACY) $(HALF)) | grep -v /test/e2e)
 
 # Beside others, on few processors, something may come later than any test waits for. Up to two tests have another try,
