@@ -83,11 +83,8 @@ func checks() []check {
 // balances is the ordinary Service.
 func balances(protocol string) func(context.Context, *probe) error {
 	return func(ctx context.Context, p *probe) error {
-		b, err := p.balanced(ctx, wanted{protocol: protocol})
+		b, err := p.answering(ctx, wanted{protocol: protocol})
 		if err != nil {
-			return err
-		}
-		if err := p.reachable(ctx, b); err != nil {
 			return err
 		}
 		return p.spreads(ctx, b, false)
@@ -97,11 +94,8 @@ func balances(protocol string) func(context.Context, *probe) error {
 // keepsSource is externalTrafficPolicy Local.
 func keepsSource(protocol string) func(context.Context, *probe) error {
 	return func(ctx context.Context, p *probe) error {
-		b, err := p.balanced(ctx, wanted{protocol: protocol, local: true})
+		b, err := p.answering(ctx, wanted{protocol: protocol, local: true})
 		if err != nil {
-			return err
-		}
-		if err := p.reachable(ctx, b); err != nil {
 			return err
 		}
 		return p.sourceKept(ctx, b)
@@ -133,11 +127,8 @@ func dualStack(ctx context.Context, p *probe) error {
 }
 
 func sessionAffinity(ctx context.Context, p *probe) error {
-	b, err := p.balanced(ctx, wanted{affinity: true})
+	b, err := p.answering(ctx, wanted{affinity: true})
 	if err != nil {
-		return err
-	}
-	if err := p.reachable(ctx, b); err != nil {
 		return err
 	}
 	if err := p.stays(ctx, b); err != nil {
@@ -150,11 +141,8 @@ func sessionAffinity(ctx context.Context, p *probe) error {
 }
 
 func noEndpoints(ctx context.Context, p *probe) error {
-	b, err := p.balanced(ctx, wanted{})
+	b, err := p.answering(ctx, wanted{})
 	if err != nil {
-		return err
-	}
-	if err := p.reachable(ctx, b); err != nil {
 		return err
 	}
 	if err := p.selects(ctx, b.Name, map[string]string{serverKind: "none"}); err != nil {
@@ -170,11 +158,8 @@ func noEndpoints(ctx context.Context, p *probe) error {
 }
 
 func changePort(ctx context.Context, p *probe) error {
-	b, err := p.balanced(ctx, wanted{})
+	b, err := p.answering(ctx, wanted{})
 	if err != nil {
-		return err
-	}
-	if err := p.reachable(ctx, b); err != nil {
 		return err
 	}
 	old := b.target()
@@ -188,11 +173,8 @@ func changePort(ctx context.Context, p *probe) error {
 }
 
 func changeType(ctx context.Context, p *probe) error {
-	b, err := p.balanced(ctx, wanted{})
+	b, err := p.answering(ctx, wanted{})
 	if err != nil {
-		return err
-	}
-	if err := p.reachable(ctx, b); err != nil {
 		return err
 	}
 	if err := p.patch(ctx, b.Name, merge, `{"spec":{"type":"ClusterIP"}}`); err != nil {
@@ -211,11 +193,8 @@ func changeType(ctx context.Context, p *probe) error {
 }
 
 func changePolicy(ctx context.Context, p *probe) error {
-	b, err := p.balanced(ctx, wanted{})
+	b, err := p.answering(ctx, wanted{})
 	if err != nil {
-		return err
-	}
-	if err := p.reachable(ctx, b); err != nil {
 		return err
 	}
 	before := b.hosts

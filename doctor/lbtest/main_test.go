@@ -27,15 +27,6 @@ var plane *manifeststest.ControlPlane
 
 func TestMain(m *testing.M) { os.Exit(manifeststest.Main(m, &plane)) }
 
-func admin(t testing.TB) kubernetes.Interface {
-	t.Helper()
-	client, err := kubernetes.NewForConfig(plane.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
-}
-
 // world is a cluster as far as the API server and the sockets of this machine see it: a load balancer that gives loopback addresses
 // to Services and answers there for the server pods, and kubelets that make pods Ready. Its faults are those of load balancers.
 type world struct {
@@ -79,7 +70,7 @@ type front struct {
 func newWorld(t testing.TB, number int, change ...func(*world)) *world {
 	t.Helper()
 	w := &world{
-		t: t, client: admin(t), namespace: fmt.Sprintf("lb-test-%d", number), prefix: fmt.Sprintf("127.77.%d.", number), pool: 5,
+		t: t, client: plane.Admin(t), namespace: fmt.Sprintf("lb-test-%d", number), prefix: fmt.Sprintf("127.77.%d.", number), pool: 5,
 		node: fmt.Sprintf("world-%d", number), fronts: map[string]*front{}, given: map[string]string{}, former: map[string]bool{},
 	}
 	for _, c := range change {

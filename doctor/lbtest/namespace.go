@@ -92,10 +92,8 @@ func (s *suite) refuseRunning(ctx context.Context) error {
 		return err
 	}
 	s.tell("namespace %s exists: looking for %s whether a run is under way", s.Namespace, s.silence)
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(s.silence):
+	if err := pause(ctx, s.silence); err != nil {
+		return err
 	}
 	after, err := s.findLease(ctx)
 	if err != nil || after == nil || before != nil && after.UID == before.UID && after.ResourceVersion == before.ResourceVersion {
@@ -276,10 +274,8 @@ func (s *suite) until(ctx context.Context, holds func(context.Context) (bool, er
 		if done, err := holds(ctx); done || err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(often):
+		if err := pause(ctx, often); err != nil {
+			return err
 		}
 	}
 }

@@ -150,7 +150,7 @@ func documentedUser(t *testing.T) *rest.Config {
 	if err := yaml.UnmarshalStrict([]byte(block), &role); err != nil || !found {
 		t.Fatalf("read the ClusterRole of the page: %v", err)
 	}
-	roles, bindings := admin(t).RbacV1().ClusterRoles(), admin(t).RbacV1().ClusterRoleBindings()
+	roles, bindings := plane.Admin(t).RbacV1().ClusterRoles(), plane.Admin(t).RbacV1().ClusterRoleBindings()
 	_ = roles.Delete(t.Context(), role.Name, metav1.DeleteOptions{})
 	if _, err := roles.Create(t.Context(), &role, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

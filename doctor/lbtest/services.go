@@ -125,6 +125,15 @@ func (p *probe) balanced(ctx context.Context, w wanted) (*balancer, error) {
 	return p.addressed(ctx, svc.Name, func(*corev1.Service) bool { return true })
 }
 
+// answering is balanced, and waits until every client gets answers.
+func (p *probe) answering(ctx context.Context, w wanted) (*balancer, error) {
+	b, err := p.balanced(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	return b, p.reachable(ctx, b)
+}
+
 // addressed waits until a Service has an address, and what else is wanted of it.
 func (p *probe) addressed(ctx context.Context, name string, also func(*corev1.Service) bool) (*balancer, error) {
 	started := time.Now()

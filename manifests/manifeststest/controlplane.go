@@ -18,8 +18,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
@@ -90,6 +92,16 @@ func (c *ControlPlane) User(name string, groups ...string) (*rest.Config, error)
 		return nil, fmt.Errorf("add user %s: %w", name, err)
 	}
 	return user.Config(), nil
+}
+
+// Admin is a client that may do everything. It ends the test where there can be none.
+func (c *ControlPlane) Admin(t testing.TB) kubernetes.Interface {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(c.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
 }
 
 // Kubectl is the path of the lab's kubectl of the newest minor.

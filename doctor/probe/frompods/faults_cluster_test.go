@@ -61,12 +61,12 @@ func TestCluster_LostRenewal(t *testing.T) {
 	done := make(chan struct{})
 	go r.renew(ctx, done, func(err error) { t.Errorf("lost: %v", err) })
 	time.Sleep(2*beat + beat/2)
-	first, err := admin(t).CoordinationV1().Leases(v1alpha1.Namespace).Get(t.Context(), v1alpha1.ProbeName, metav1.GetOptions{})
+	first, err := plane.Admin(t).CoordinationV1().Leases(v1alpha1.Namespace).Get(t.Context(), v1alpha1.ProbeName, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(2 * beat)
-	second, err := admin(t).CoordinationV1().Leases(v1alpha1.Namespace).Get(t.Context(), v1alpha1.ProbeName, metav1.GetOptions{})
+	second, err := plane.Admin(t).CoordinationV1().Leases(v1alpha1.Namespace).Get(t.Context(), v1alpha1.ProbeName, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestCluster_Taken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pods, leases := admin(t).CoreV1().Pods(v1alpha1.Namespace), admin(t).CoordinationV1().Leases(v1alpha1.Namespace)
+	pods, leases := plane.Admin(t).CoreV1().Pods(v1alpha1.Namespace), plane.Admin(t).CoordinationV1().Leases(v1alpha1.Namespace)
 	var taken atomic.Bool
 	k := &kubelets{says: func(*corev1.Pod, *probe.Task) *corev1.PodStatus {
 		if !taken.CompareAndSwap(false, true) {
@@ -178,7 +178,7 @@ func TestCluster_OverloadedAtTheEnd(t *testing.T) {
 func TestCluster_Odd(t *testing.T) {
 	long := strings.Repeat("node.", 50) + "abc"
 	addNodes(t, long, "windows", "sidecar", "talks=False", "unreported=none")
-	client := admin(t)
+	client := plane.Admin(t)
 	for name, change := range map[string]func(*corev1.Node){
 		"windows": func(n *corev1.Node) { n.Labels = map[string]string{corev1.LabelOSStable: "windows"} },
 		"talks": func(n *corev1.Node) {
@@ -231,7 +231,7 @@ func TestCluster_Odd(t *testing.T) {
 // TestCluster_Plan: the endpoint's name is asked for from machines alone; a domain that is not known makes no finding of DNS; a load
 // balancer without an address is not this machine.
 func TestCluster_Plan(t *testing.T) {
-	client := admin(t)
+	client := plane.Admin(t)
 	system := client.CoreV1().ConfigMaps(metav1.NamespaceSystem)
 	dns := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "kube-dns"}}
 	dns.Spec.Ports = []corev1.ServicePort{{Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP}}

@@ -29,15 +29,6 @@ var plane *manifeststest.ControlPlane
 
 func TestMain(m *testing.M) { os.Exit(manifeststest.Main(m, &plane)) }
 
-func admin(t testing.TB) kubernetes.Interface {
-	t.Helper()
-	client, err := kubernetes.NewForConfig(plane.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
-}
-
 // kubelets plays those of all Nodes: says is how a pod has ended, nil while it runs. It counts how many Nodes had pods at once.
 type kubelets struct {
 	client kubernetes.Interface
@@ -75,7 +66,7 @@ func answers(task *probe.Task, but probe.Subject) *corev1.PodStatus {
 }
 
 func (k *kubelets) work(ctx context.Context, t testing.TB) {
-	k.client = admin(t)
+	k.client = plane.Admin(t)
 	done := make(chan struct{})
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
@@ -123,7 +114,7 @@ func (k *kubelets) look(ctx context.Context) {
 // addNodes adds Nodes that are Ready, as name or name=STATUS of that condition.
 func addNodes(t testing.TB, names ...string) {
 	t.Helper()
-	nodes := admin(t).CoreV1().Nodes()
+	nodes := plane.Admin(t).CoreV1().Nodes()
 	for i, name := range names {
 		name, ready, _ := strings.Cut(name, "=")
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -144,18 +135,18 @@ func addNodes(t testing.TB, names ...string) {
 }
 
 func options(t testing.TB) Options {
-	return Options{Client: admin(t), Image: "ccmadm:test", AtOnce: 2, Timeout: time.Minute, Holder: "a test", Progress: func(text string) { t.Log(text) }}
+	return Options{Client: plane.Admin(t), Image: "ccmadm:test", AtOnce: 2, Timeout: time.Minute, Holder: "a test", Progress: func(text string) { t.Log(text) }}
 }
 
 // expectNothing says what a probe has left.
 func expectNothing(t testing.TB) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
-	list, err := admin(t).CoreV1().Pods(v1alpha1.Namespace).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.ProbeLabel})
+	list, err := plane.Admin(t).CoreV1().Pods(v1alpha1.Namespace).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.ProbeLabel})
 	if err != nil || len(list.Items) > 0 {
 		t.Errorf("%d pods are left: %v", len(list.Items), err)
 	}
-	if _, err := admin(t).CoordinationV1().Leases(v1alpha1.Namespace).Get(ctx, v1alpha1.ProbeName, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := plane.Admin(t).CoordinationV1().Leases(v1alpha1.Namespace).Get(ctx, v1alpha1.ProbeName, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the Lease is left: %v", err)
 	}
 }
@@ -287,7 +278,7 @@ func TestCluster_Stopped(t *testing.T) {
 // keeps its pods. A pod that only has a copy of the label stays.
 func TestCluster_TwoRuns(t *testing.T) {
 	addNodes(t, "a")
-	client := admin(t)
+	client := plane.Admin(t)
 	killed := newRun(options(t))
 	pod, err := killed.newPod("a", probe.Machine, &probe.Task{})
 	if err != nil {

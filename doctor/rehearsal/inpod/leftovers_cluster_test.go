@@ -35,7 +35,7 @@ func TestCluster_Leftovers(t *testing.T) {
 	dead, alive := runs["dead"], runs["alive"]
 	copied := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "copied"}}
 	copied.Labels = map[string]string{v1alpha1.RehearsalLabel: dead.name}
-	roles := admin(t).RbacV1().ClusterRoles()
+	roles := plane.Admin(t).RbacV1().ClusterRoles()
 	if _, err := roles.Create(t.Context(), copied, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -30,15 +30,6 @@ var plane *manifeststest.ControlPlane
 
 func TestMain(m *testing.M) { os.Exit(manifeststest.Main(m, &plane)) }
 
-func admin(t testing.TB) kubernetes.Interface {
-	t.Helper()
-	client, err := kubernetes.NewForConfig(plane.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client
-}
-
 // kubelet is the scheduler and the kubelet of one control plane, as far as the API server sees them.
 type kubelet struct {
 	client kubernetes.Interface
@@ -57,7 +48,7 @@ func running(*corev1.Pod) corev1.PodStatus {
 // start adds the Node cp1, and lets the kubelet work until the test ends.
 func (k *kubelet) start(t testing.TB) {
 	t.Helper()
-	k.client = admin(t)
+	k.client = plane.Admin(t)
 	server := httptest.NewTLSServer(k)
 	t.Cleanup(server.Close)
 	_, port, err := net.SplitHostPort(server.Listener.Addr().String())

@@ -152,7 +152,7 @@ func TestCluster_Refused(t *testing.T) {
 	refused("without permission", of(reader), denied, finding.ExitRefused)
 	refused("an API server that cannot be asked", of(unreachable), "ask the API server for its version", 0)
 	refused("no image", noImage, "the provider publishes no image", finding.ExitUsage)
-	client := admin(t)
+	client := plane.Admin(t)
 	patch := func(unschedulable bool) {
 		n, err := client.CoreV1().Nodes().Get(t.Context(), "cp1", metav1.GetOptions{})
 		if err != nil {
@@ -174,7 +174,7 @@ func TestCluster_Refused(t *testing.T) {
 // forbidPods has an admission policy of the cluster's own, and waits until it counts.
 func forbidPods(t *testing.T) {
 	t.Helper()
-	admission := admin(t).AdmissionregistrationV1()
+	admission := plane.Admin(t).AdmissionregistrationV1()
 	policies, bindings := admission.ValidatingAdmissionPolicies(), admission.ValidatingAdmissionPolicyBindings()
 	const denial = "not the machine's network"
 	meta := metav1.ObjectMeta{Name: "no-host-network"}
@@ -208,7 +208,7 @@ func forbidPods(t *testing.T) {
 	pod.Spec.AutomountServiceAccountToken = new(false)
 	for range 100 {
 		dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
-		_, err := admin(t).CoreV1().Pods("default").Create(t.Context(), pod, dryRun)
+		_, err := plane.Admin(t).CoreV1().Pods("default").Create(t.Context(), pod, dryRun)
 		if err != nil && strings.Contains(err.Error(), denial) {
 			return
 		}

@@ -57,7 +57,7 @@ func example(t *testing.T) (program string, args []string) {
 // it would write with the pod's own token is refused by RBAC, and with RBAC widened by the policy; nothing stays.
 func TestCluster_Run(t *testing.T) {
 	program, args := example(t)
-	client := admin(t)
+	client := plane.Admin(t)
 	gone := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "gone-1"}}
 	gone.Spec.ProviderID = "example://gone-1"
 	nodes := client.CoreV1().Nodes()
