@@ -7,10 +7,10 @@ import (
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/access"
 )
 
 // firstPatience is how long an API server that does not answer is asked before anything is made.
@@ -53,19 +53,16 @@ func (s *suite) permitted(ctx context.Context) error {
 	s.api.patience = min(s.api.patience, firstPatience)
 	var denied []string
 	for _, a := range s.needs() {
-		question := &authorizationv1.SelfSubjectAccessReview{
-			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &a},
-		}
-		var answer *authorizationv1.SelfSubjectAccessReview
+		var what string
 		err := s.api.do(ctx, "ask what this user may do", func(ctx context.Context) (err error) {
-			answer, err = s.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, question, metav1.CreateOptions{})
+			what, err = access.Denied(ctx, s.client, a)
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		if !answer.Status.Allowed {
-			denied = append(denied, strings.TrimSuffix(a.Verb+" "+a.Resource+"/"+a.Subresource, "/")+where(a))
+		if what != "" {
+			denied = append(denied, what+where(a))
 		}
 	}
 	if len(denied) > 0 {

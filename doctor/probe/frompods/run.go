@@ -25,12 +25,12 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/access"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/doctor/probe"
 )
@@ -135,19 +135,16 @@ func (r *run) permitted(ctx context.Context) error {
 		{"coordination.k8s.io", "leases", "update"},
 		{"coordination.k8s.io", "leases", "delete"},
 	} {
-		question := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-			ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Namespace: v1alpha1.Namespace, Group: may.group, Resource: may.resource, Verb: may.verb,
-			},
-		}}
 		asking, cancel := context.WithTimeout(ctx, requestTimeout)
-		answer, err := r.Client.AuthorizationV1().SelfSubjectAccessReviews().Create(asking, question, metav1.CreateOptions{})
+		what, err := access.Denied(asking, r.Client, authorizationv1.ResourceAttributes{
+			Namespace: v1alpha1.Namespace, Group: may.group, Resource: may.resource, Verb: may.verb,
+		})
 		cancel()
 		if err != nil {
 			return fmt.Errorf("ask what this user may do: %w", err)
 		}
-		if !answer.Status.Allowed {
-			denied = append(denied, may.verb+" "+may.resource)
+		if what != "" {
+			denied = append(denied, what)
 		}
 	}
 	if len(denied) > 0 {

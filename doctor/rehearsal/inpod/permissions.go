@@ -9,9 +9,9 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/doctor/access"
 )
 
 // permitted asks whether the user may do all that it takes, before anything is made. Whether he may grant what the
@@ -21,7 +21,7 @@ func (r *run) permitted(ctx context.Context) error {
 	denied, errs := make([]string, len(asked)), make([]error, len(asked))
 	var wg sync.WaitGroup
 	for i, a := range asked {
-		wg.Go(func() { denied[i], errs[i] = r.ask(ctx, a) })
+		wg.Go(func() { denied[i], errs[i] = access.Denied(ctx, r.client, a) })
 	}
 	wg.Wait()
 	for _, err := range errs { // one is enough: it is the same for all
@@ -36,18 +36,6 @@ func (r *run) permitted(ctx context.Context) error {
 			WithHint(elsewhere)
 	}
 	return nil
-}
-
-// ask returns what is denied, if it is.
-func (r *run) ask(ctx context.Context, a authorizationv1.ResourceAttributes) (string, error) {
-	question := &authorizationv1.SelfSubjectAccessReview{
-		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &a},
-	}
-	review, err := r.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, question, metav1.CreateOptions{})
-	if err != nil || review.Status.Allowed {
-		return "", err
-	}
-	return strings.TrimSuffix(a.Verb+" "+a.Resource+"/"+a.Subresource, "/"), nil
 }
 
 func (r *run) needs() []authorizationv1.ResourceAttributes {
