@@ -106,7 +106,7 @@ func (o *observer) config(s workflow.Streams) (*rest.Config, error) {
 	if err != nil {
 		return nil, finding.Usagef("load kubeconfig: %w", err).WithHint("--kubeconfig names one")
 	}
-	config.QPS, config.Burst = 50, 100
+	config.QPS = -1 // as in workflow.RESTConfig
 	return config, nil
 }
 

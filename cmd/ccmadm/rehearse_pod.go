@@ -126,7 +126,7 @@ func readTask(task, account string, env func(string) string) (rehearsal.Options,
 	host, port := env("KUBERNETES_SERVICE_HOST"), env("KUBERNETES_SERVICE_PORT")
 	o.Cluster = &rest.Config{
 		Host: "https://" + net.JoinHostPort(host, port), BearerTokenFile: filepath.Join(account, "token"),
-		TLSClientConfig: rest.TLSClientConfig{CAFile: filepath.Join(account, "ca.crt")}, QPS: 50, Burst: 100,
+		TLSClientConfig: rest.TLSClientConfig{CAFile: filepath.Join(account, "ca.crt")}, QPS: -1,
 	}
 	return o, nil
 }

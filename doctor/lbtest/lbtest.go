@@ -182,11 +182,14 @@ func newSuite(o Options) (*suite, error) {
 	s := &suite{Options: o, id: rand.String(10), clientPort: clientPort, silence: silence, servicesPatience: servicesPatience, port: o.Port}
 	s.report = &Report{Run: s.id, Namespace: o.Namespace}
 	s.api = &asker{tell: s.tell, patience: apiPatience}
+	// A limit of the client ends a request in its own words before the deadline: as if the API server could not be asked.
+	config := rest.CopyConfig(o.Cluster)
+	config.QPS = -1
 	var err error
-	if s.client, err = kubernetes.NewForConfig(o.Cluster); err != nil {
+	if s.client, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
-	if s.network, err = network.NewReader(o.Cluster); err != nil {
+	if s.network, err = network.NewReader(config); err != nil {
 		return nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
 	return s, nil

@@ -194,10 +194,12 @@ func TestCluster_Interrupted(t *testing.T) {
 	w.mustBeGone(t)
 	timed := w.options("tcp")
 	timed.Wait, timed.Timeout = 4*time.Second, 4*time.Second
-	_, _, err = w.start(t, timed)
+	timed.Cluster = rest.CopyConfig(timed.Cluster)
+	timed.Cluster.QPS, timed.Cluster.Burst = 1, 30 // a limiter of the client would end the run before its time, and without an error
+	report, _, err = w.start(t, timed)
 	var found *finding.Error
 	if !errors.As(err, &found) || found.Code != finding.ExitNotInTime {
-		t.Errorf("--timeout ends with %v", err)
+		t.Errorf("--timeout ends with %v, and %v", err, report)
 	}
 	w.mustBeGone(t)
 }
