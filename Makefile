@@ -27,7 +27,7 @@ LONG    := $(LONG)|^TestLint_Vendors|^TestInitAgain|^TestRealCCM_AWS|^TestLoadBa
 VENDORS_TESTS := ^TestRealCCM|^TestRehearse|^TestSecrets|^TestFaults_(AWS|Cloud|Sample|VSphere)
 # Measurements have limits that a busy machine misses, and say nothing about right and wrong: see measure. The long ways
 # into external cloud mode and out of it are left to adopt, and those to a new minor version to upgrades.
-SKIP    ?= ^TestMeasure|^TestChaos|^TestAdopt_|^TestUpstreamAll|^TestUpstreamMetalLB|^TestUpgrade$(if $(filter .,$(RUN)),|$(LONG))
+SKIP    ?= ^TestMeasure|^TestChaos|^TestAdopt_|^TestUpstreamAll|^TestUpstreamMetalLB|^TestReleased|^TestUpgrade$(if $(filter .,$(RUN)),|$(LONG))
 # Tests on machines that run side by side: they wait for most of their time.
 LANES   ?= 5
 # Labs belong to the machine: two runs at once need two names.
@@ -84,8 +84,8 @@ images: build bin/lab ## Build container images as archives under bin/images, wi
 
 # release/artefacts.go lists what a release has. Known vulnerabilities are looked for at https://vuln.go.dev, or in a copy of that database
 # with VULNDB=file:///FOLDER; NO_VULN_CHECK=1 releases without. Go's version is pinned, because another one compiles other bytes.
-.PHONY: release release-binary release-push release-verify release-check
-release release-binary release-push release-verify release-check: export GOTOOLCHAIN := go1.26.8
+.PHONY: release release-binary release-push release-verify release-check release-again release-machines
+release release-binary release-push release-verify release-check release-again release-machines: export GOTOOLCHAIN := go1.26.8
 release: ## Everything that users download, in dist/: make release VERSION=v0.1.0; docs/contributing/releasing.md
 	go -C release run . build --version '$(VERSION)' --source '$(CURDIR)' --output '$(abspath $(DIST))' \
 	  $(if $(VULNDB),--vuln-db '$(VULNDB)') $(if $(NO_VULN_CHECK),--no-vuln-check)
@@ -101,6 +101,17 @@ release-verify: ## Compare dist/ with its checksums, provenance and signature: m
 
 release-push: ## Push the images of dist/: make release-push VERSION=v0.1.0 REGISTRY=ghcr.io/ccmadm
 	go -C release run . push '$(abspath $(DIST))' --version '$(VERSION)' --registry '$(REGISTRY)'
+
+# Its keys are those of the first time. The clone has another path and an empty build cache, so that nothing of the first is used.
+release-again: ## Make the release of dist/ once more in a clone elsewhere, and compare each file; lintian reads the packages
+	command -v lintian >/dev/null || $(ROOT) apt-get install -y --no-install-recommends lintian
+	work=$$(mktemp -d) && trap 'rm -rf "$$work"' EXIT && git clone --quiet . "$$work/clone" && \
+	  GOCACHE="$$work/cache" $(MAKE) --no-print-directory -C "$$work/clone" release VERSION='$(VERSION)' DIST="$$work/dist" NO_VULN_CHECK=1 && \
+	  diff --recursive --brief '$(abspath $(DIST))' "$$work/dist" && echo "$$(wc -l < '$(DIST)/SHA256SUMS') files are the same"
+	lintian --fail-on error --tag-display-limit 0 $(DIST)/*.deb
+
+release-machines: lab images ## Machines without ccmadm follow README.md, install.md and verify-a-release.md with the files of dist/
+	$(E2E) -v -run '^TestReleased$$' -args -kubernetes $(K8S) -labs $(LABS) -dist '$(abspath $(DIST))'
 
 release-check: ## Lint and test what makes releases; it is a module of its own
 	for tool in openssl curl; do command -v $$tool >/dev/null || $(ROOT) apt-get install -y --no-install-recommends $$tool; done

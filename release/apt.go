@@ -53,7 +53,7 @@ func aptRepository(r *release) []artefact {
 func (r *release) writeAptPackages(file string) error {
 	var text bytes.Buffer
 	for _, on := range nodes() {
-		name := deb.Default.ConventionalFileName(r.packageInfo(on))
+		name := r.packageName(deb.Default, on)
 		path := filepath.Join(r.dir, name)
 		control, err := debControl(path)
 		if err != nil {

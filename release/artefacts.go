@@ -61,7 +61,7 @@ func artefacts(r *release) []artefact {
 	for _, kind := range packagers() {
 		for _, on := range nodes() {
 			list = append(list, artefact{
-				kind.ConventionalFileName(r.packageInfo(on)),
+				r.packageName(kind, on),
 				func(ctx context.Context, r *release, file string) error { return r.writePackage(ctx, file, kind, on) },
 			})
 		}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/goreleaser/nfpm/v2"
 	"github.com/goreleaser/nfpm/v2/deb"
@@ -31,6 +32,11 @@ func (r *release) packageInfo(on platform) *nfpm.Info {
 			RPM:      nfpm.RPM{BuildHost: "localhost", Summary: "kubeadm for external clouds"},
 		},
 	})
+}
+
+// packageName is the name of a package's file. GitHub replaces the ~ of a candidate in the names of files, and apt would not find them.
+func (r *release) packageName(kind nfpm.Packager, on platform) string {
+	return strings.ReplaceAll(kind.ConventionalFileName(r.packageInfo(on)), "~", "-")
 }
 
 func (r *release) writePackage(ctx context.Context, file string, kind nfpm.Packager, on platform) error {

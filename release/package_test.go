@@ -93,9 +93,10 @@ func TestDebianVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := packagers()[0].ConventionalFileName(r.packageInfo(platform{"linux", "arm64"}))
-	if want := "ccmadm_" + debianVersion("v0.1.0-rc.1") + "_arm64.deb"; got != want {
-		t.Errorf("got %s, want %s", got, want)
+	for i, want := range []string{"ccmadm_0.1.0-rc.1_arm64.deb", "ccmadm-0.1.0-rc.1-1.aarch64.rpm"} {
+		if got := r.packageName(packagers()[i], platform{"linux", "arm64"}); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
 	}
 }
 

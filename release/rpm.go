@@ -48,7 +48,7 @@ type rpmVersion struct {
 func (r *release) rpmPackages() ([]rpmPackage, error) {
 	var list []rpmPackage
 	for _, on := range nodes() {
-		p, err := readRPM(r.dir, rpm.DefaultRPM.ConventionalFileName(r.packageInfo(on)))
+		p, err := readRPM(r.dir, r.packageName(rpm.DefaultRPM, on))
 		if err != nil {
 			return nil, err
 		}

@@ -34,8 +34,14 @@ type result struct {
 	code int
 }
 
-// up boots machines with flags of the lab, and takes them down at the end of the test, however that ends.
+// up boots machines with ccmadm and its image on them.
 func up(t testing.TB, name string, controlPlanes, workers int, flags ...string) *lab {
+	t.Helper()
+	return boot(t, name, controlPlanes, workers, append([]string{"--image", ccmImage, "--binary", ccmadmBinary}, flags...)...)
+}
+
+// boot boots machines with flags of the lab, and takes them down at the end of the test, however that ends.
+func boot(t testing.TB, name string, controlPlanes, workers int, flags ...string) *lab {
 	t.Helper()
 	l := &lab{name: *labPrefix + "-" + name}
 	for i := range controlPlanes {
@@ -53,7 +59,7 @@ func up(t testing.TB, name string, controlPlanes, workers int, flags ...string) 
 	})
 	start := time.Now()
 	l.run(t, append([]string{
-		"up", "--install", "--name", l.name, "--kubernetes", *kubernetesMinor, "--image", ccmImage, "--binary", ccmadmBinary,
+		"up", "--install", "--name", l.name, "--kubernetes", *kubernetesMinor,
 		"--control-planes", fmt.Sprint(controlPlanes), "--workers", fmt.Sprint(workers),
 	}, flags...)...)
 	t.Logf("%d machines up in %.1f s", len(l.nodes), time.Since(start).Seconds())

@@ -22,6 +22,7 @@ var (
 	allFaults       = flag.Bool("faults", false, "inject every fault of the library, pairs of them, and unknown ones; else two of each kind")
 	update          = flag.Bool("update", false, "rewrite the page of upstream's tests from the results of its runs")
 	metallbFocus    = flag.String("metallb", ".", "which of MetalLB's own tests run, as a regular expression over their names")
+	distFolder      = flag.String("dist", "", "folder of a release that machines install from; see make release-machines")
 	contenders      = flag.Bool("contenders", false, "measure other programs, too, on the same machines after ours")
 )
 

@@ -67,17 +67,24 @@ func serveInventory(t *testing.T, l *lab, machine string) *inventoryServer {
 	return s
 }
 
-// selfSigned makes a certificate for an address, and returns it as PEM, too.
-func selfSigned(t *testing.T, address string) (tls.Certificate, string) {
+// selfSigned makes a certificate for addresses or host names, and returns it as PEM, too.
+func selfSigned(t *testing.T, hosts ...string) (tls.Certificate, string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "inventory"}, IPAddresses: []net.IP{net.ParseIP(address)},
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "a server beside the machines"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	for _, host := range hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, host)
+		}
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {

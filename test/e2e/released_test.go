@@ -1,0 +1,235 @@
+package e2e
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/registry"
+)
+
+// web is the machine that is github.com and ghcr.io for the others.
+const web = clientMachine
+
+// TestReleased has machines without Go, git, source and ccmadm follow README.md and the pages install and verify-a-release word for
+// word. What they download is a folder that `make release` wrote: the files at github.com, the images at ghcr.io.
+func TestReleased(t *testing.T) {
+	version := releasedVersion(t)
+	l := boot(t, "released", 1, 3)
+	l.publish(t, version)
+	for _, m := range []string{"cp1", "w1", "w2"} {
+		if r := l.sh(t, m, "command -v go git ccmadm || ls -d /usr/local/go"); r.code == 0 {
+			t.Fatalf("machine %s has what a user has to install, or need not have: %s", m, r.out)
+		}
+	}
+	t.Run("README", func(t *testing.T) { l.followReadme(t, version) })
+	t.Run("verify", func(t *testing.T) { l.followVerify(t, version) })
+	t.Run("deb", func(t *testing.T) { l.followDeb(t, version) })
+}
+
+// releasedVersion is that of the folder that -dist names.
+func releasedVersion(t *testing.T) string {
+	t.Helper()
+	if *distFolder == "" {
+		t.Fatal("-dist names no release: make release VERSION=v0.1.0-rc.1, then make release-machines")
+	}
+	sums, err := os.ReadFile(filepath.Join(*distFolder, "SHA256SUMS"))
+	if err != nil {
+		t.Fatalf("%v: make release VERSION=v0.1.0-rc.1 writes it", err)
+	}
+	found := regexp.MustCompile(`(?m) ccmadm_(v\S+)_linux_amd64\.tar\.gz$`).FindSubmatch(sums)
+	if found == nil {
+		t.Fatalf("SHA256SUMS of %s lists no ccmadm for linux/amd64:\n%s", *distFolder, sums)
+	}
+	return string(found[1])
+}
+
+// publish serves the release at the addresses of the real one, and has the other machines find it there and trust its certificate.
+func (l *lab) publish(t *testing.T, version string) {
+	t.Helper()
+	images := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	local := httptest.NewServer(images)
+	t.Cleanup(local.Close)
+	push := exec.CommandContext(t.Context(), "go", "-C", "../../release", "run", ".", "push", *distFolder,
+		"--version", version, "--registry", strings.TrimPrefix(local.URL, "http://")+"/ccmadm")
+	if out, err := push.CombinedOutput(); err != nil {
+		t.Fatalf("push the images of %s: %v\n%s", *distFolder, err, out)
+	}
+
+	files := http.NewServeMux()
+	for _, prefix := range []string{"/ccmadm/ccmadm/releases/latest/download/", "/ccmadm/ccmadm/releases/download/" + version + "/"} {
+		files.Handle(prefix, http.StripPrefix(prefix, http.FileServer(http.Dir(*distFolder))))
+	}
+	listener, err := listenIn(t.Context(), l.pid(t, web), net.JoinHostPort(l.address(t, web), "443"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Host == "ghcr.io" {
+			images.ServeHTTP(w, r)
+			return
+		}
+		files.ServeHTTP(w, r)
+	}))
+	_ = server.Listener.Close()
+	server.Listener = listener
+	certificate, authority := selfSigned(t, "github.com", "ghcr.io")
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+
+	archives := strings.TrimSpace(labOutput(t, "packages", "curl", "ca-certificates", "less", "sudo", "openssl", "jq", "apt"))
+	for _, m := range []string{"cp1", "w1", "w2"} {
+		l.run(t, "cp", "--name", l.name, archives, m+":/tmp/packages")
+		l.putOn(t, m, "/usr/local/share/ca-certificates/web.crt", authority)
+		l.must(t, m, "DEBIAN_FRONTEND=noninteractive dpkg -i /tmp/packages/*.deb && update-ca-certificates && "+
+			"echo '"+l.address(t, web)+" github.com ghcr.io' >> /etc/hosts && systemctl restart containerd")
+	}
+}
+
+// The first screen of README.md. docs/blocks_test.go compares.
+const (
+	readmeInstall = `curl -fLO https://github.com/ccmadm/ccmadm/releases/latest/download/install.sh
+less install.sh
+sudo sh install.sh`
+	readmeInit   = `ccmadm init --routes --pod-network-cidr 10.244.0.0/16`
+	readmeStatus = `ccmadm status`
+)
+
+// followReadme installs on two machines, and makes a cluster of them with images from the registry.
+func (l *lab) followReadme(t *testing.T, version string) {
+	t.Helper()
+	for _, m := range []string{"cp1", "w1"} {
+		if out := l.must(t, m, "set -e\n"+readmeInstall); !strings.Contains(out, "ccmadm "+version+" installed to /usr/local/bin/ccmadm") {
+			t.Fatalf("%s: install.sh printed\n%s", m, out)
+		}
+	}
+	printed := l.must(t, "cp1", readmeInit)
+	join := regexp.MustCompile(`(?m)ccmadm join .*`).FindString(strings.ReplaceAll(printed, "\\\n", " "))
+	if !regexp.MustCompile(`^ccmadm join \S+:6443 --token \S+ --discovery-token-ca-cert-hash sha256:\S+`).MatchString(join) {
+		t.Fatalf("init prints no line for workers:\n%s", printed)
+	}
+	l.must(t, "w1", join)
+	l.expectInitialized(t, "cp1", "w1")
+	status := l.must(t, "cp1", readmeStatus)
+	for _, m := range []string{"cp1", "w1"} {
+		if !strings.Contains(status, m) {
+			t.Errorf("ccmadm status does not show %s:\n%s", m, status)
+		}
+	}
+	l.kubectl(t, "-n kube-system rollout status daemonset/ccmadm-node-agent --timeout=240s")
+	for _, image := range []string{"cloud-controller-manager", "node-agent"} {
+		if found := l.must(t, "cp1", "ctr -n k8s.io images ls -q"); !strings.Contains(found, "ghcr.io/ccmadm/"+image+":"+version) {
+			t.Errorf("image %s of %s was not pulled:\n%s", image, version, found)
+		}
+	}
+}
+
+// The commands of docs/tasks/verify-a-release.md, up to cosign's.
+const (
+	verifyDownload = `URL=https://github.com/ccmadm/ccmadm/releases/download/$VERSION
+curl -fLO $URL/SHA256SUMS -fLO $URL/ccmadm_${VERSION}_linux_amd64.tar.gz`
+	verifySignature = `curl -fLO $URL/SHA256SUMS.sig
+openssl base64 -d -A -in SHA256SUMS.sig -out SHA256SUMS.der
+openssl dgst -sha256 -verify cosign.pub -signature SHA256SUMS.der SHA256SUMS`
+	verifySums       = `sha256sum --check --ignore-missing --strict SHA256SUMS`
+	verifyProvenance = `curl -fLO $URL/ccmadm_${VERSION}_provenance.json
+sha256sum --check --ignore-missing --strict SHA256SUMS
+jq .predicate.buildDefinition.resolvedDependencies ccmadm_${VERSION}_provenance.json`
+	verifySBOM = `curl -fLO $URL/ccmadm_${VERSION}_linux_amd64.tar.gz.spdx.json
+sha256sum --check --ignore-missing --strict SHA256SUMS
+jq -r '.packages[].externalRefs[]?.referenceLocator' ccmadm_${VERSION}_linux_amd64.tar.gz.spdx.json`
+)
+
+// followVerify verifies what was downloaded, and again each file after one byte of it was changed.
+func (l *lab) followVerify(t *testing.T, version string) {
+	t.Helper()
+	key, err := os.ReadFile(filepath.Join(*distFolder, "cosign.pub"))
+	if err != nil {
+		t.Fatalf("%v: the release is not signed; docs/contributing/releasing.md names the keys", err)
+	}
+	l.must(t, "w2", "mkdir /root/verify")
+	l.putOn(t, "w2", "/root/verify/cosign.pub", string(key))
+	commands := func(list ...string) string {
+		return "set -e; cd /root/verify; VERSION=" + version + "\n" + verifyDownload + "\n" + strings.Join(list, "\n")
+	}
+	out := l.must(t, "w2", commands(verifySignature, verifySums, verifyProvenance, verifySBOM))
+	for _, want := range []string{
+		"Verified OK", "ccmadm_" + version + "_linux_amd64.tar.gz: OK", "_provenance.json: OK", ".spdx.json: OK", "pkg:golang/k8s.io/client-go@",
+		`"gitCommit"`,
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in what the commands of the page print:\n%.3000s", want, out)
+		}
+	}
+	// The page's commands without its downloads, which would bring the true file again.
+	checks := regexp.MustCompile(`(?m)^curl .*\n`).ReplaceAllString(strings.Join([]string{verifySignature, verifySums}, "\n"), "")
+	for _, file := range []string{
+		"SHA256SUMS", "SHA256SUMS.der", "ccmadm_" + version + "_linux_amd64.tar.gz", "ccmadm_" + version + "_provenance.json",
+		"ccmadm_" + version + "_linux_amd64.tar.gz.spdx.json",
+	} {
+		flip := fmt.Sprintf(`at=$(( $(stat -c %%s %[1]s) / 2 )); byte=$(od -An -tu1 -j $at -N 1 %[1]s); `+
+			`printf "\\$(printf %%o $((byte ^ 1)))" | dd of=%[1]s bs=1 seek=$at conv=notrunc status=none`, file)
+		checked := checks
+		if file == "SHA256SUMS.der" {
+			checked = strings.ReplaceAll(checks, "openssl base64 -d -A -in SHA256SUMS.sig -out SHA256SUMS.der\n", "")
+		}
+		r := l.sh(t, "w2", "set -e; rm -rf /root/changed; cp -r /root/verify /root/changed; cd /root/changed; "+flip+"\n"+checked)
+		if r.code == 0 || !strings.Contains(r.out, "Verification failure") && !strings.Contains(r.out, file+": FAILED") {
+			t.Errorf("%s with another byte: exit status %d\n%s", file, r.code, r.out)
+		}
+	}
+}
+
+// The commands of docs/tasks/install.md for Debian.
+const (
+	installDeb = `curl -fLO https://github.com/ccmadm/ccmadm/releases/download/v$VERSION/ccmadm_${VERSION}_amd64.deb
+sudo apt-get install ./ccmadm_${VERSION}_amd64.deb`
+	installApt = `sudo install -m 644 ccmadm-archive-keyring.asc /usr/share/keyrings/
+URL=https://github.com/ccmadm/ccmadm/releases/latest/download/
+echo "deb [signed-by=/usr/share/keyrings/ccmadm-archive-keyring.asc] $URL ./" | sudo tee /etc/apt/sources.list.d/ccmadm.list
+sudo apt-get update && sudo apt-get install ccmadm`
+)
+
+// followDeb installs the package, removes it, and installs it from the folder as a repository of apt; no unit is enabled or runs.
+func (l *lab) followDeb(t *testing.T, version string) {
+	t.Helper()
+	keyring, err := os.ReadFile(filepath.Join(*distFolder, "ccmadm-archive-keyring.asc"))
+	if err != nil {
+		t.Fatalf("%v: the release is not signed; docs/contributing/releasing.md names the keys", err)
+	}
+	l.putOn(t, "w2", "/root/ccmadm-archive-keyring.asc", string(keyring))
+	// The machine reaches no other source.
+	l.must(t, "w2", "mkdir -p /root/apt && mv /etc/apt/sources.list* /root/apt/ 2>/dev/null; mkdir -p /etc/apt/sources.list.d")
+	installed := "ccmadm version && test -x /usr/bin/ccmadm && dpkg -L ccmadm && " +
+		"for unit in $(dpkg -L ccmadm | grep -o 'ccmadm[^/]*[.]\\(service\\|timer\\)$' | grep -v @); do " +
+		"! systemctl --quiet is-enabled $unit || exit 3; ! systemctl --quiet is-active $unit || exit 4; done"
+	for _, way := range []string{installDeb, installApt} {
+		out := l.must(t, "w2", "set -e; cd /root; export DEBIAN_FRONTEND=noninteractive; VERSION="+strings.TrimPrefix(version, "v")+"\n"+way+"\n"+installed)
+		for _, want := range []string{version, "/usr/share/man/man1/ccmadm.1.gz", "bash-completion"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("no %q in\n%.3000s", want, out)
+			}
+		}
+		l.must(t, "w2", "DEBIAN_FRONTEND=noninteractive apt-get purge -y ccmadm")
+		if r := l.sh(t, "w2", "command -v ccmadm || ls -d /usr/share/doc/ccmadm /usr/lib/systemd/system/ccmadm*"); r.code == 0 {
+			t.Errorf("the package was removed, and left\n%s", r.out)
+		}
+	}
+	// Another key is refused, and nothing is installed.
+	l.must(t, "w2", "sed -i 's/ccmadm-archive-keyring.asc/debian-archive-keyring.gpg/' /etc/apt/sources.list.d/ccmadm.list")
+	r := l.sh(t, "w2", "rm -rf /var/lib/apt/lists/*; apt-get update; apt-get install -y ccmadm")
+	if r.code == 0 || !strings.Contains(r.out, "NO_PUBKEY") {
+		t.Errorf("apt took a repository that another key signs: exit status %d\n%s", r.code, r.out)
+	}
+}
