@@ -80,6 +80,23 @@ func TestAllocate_StrangerOfTheSameName(t *testing.T) {
 	}
 }
 
+// A Service has an address of another implementation, as MetalLB, in its status. An older one of a tenant claims in its annotation to have
+// had the address, and asks for it: tenants write annotations, and no status.
+func TestAllocate_AnnotationNamesAddressOfAnother(t *testing.T) {
+	const address = "192.0.2.5"
+	w := newWorld(addressPool("lan", "192.0.2.1-192.0.2.9"))
+	tenants := w.add("thief", annotated(v1alpha1.AllocatedAnnotation, address), asks(address))
+	tenants.CreationTimestamp = metav1.NewTime(start)
+	served := w.add("served", func(s *corev1.Service) {
+		s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: address}}
+	})
+	for range 2 {
+		if p := w.pass(); p.of(served) != address || p.of(tenants) == address {
+			t.Errorf("the Service that has had the address has %q, the tenant's %q", p.of(served), p.of(tenants))
+		}
+	}
+}
+
 // An address is kept for the Service that had it last. The message says so.
 func TestAllocate_ReservedForTheLast(t *testing.T) {
 	w := newWorld(addressPool("lan", "192.0.2.1"))

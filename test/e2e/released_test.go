@@ -34,6 +34,8 @@ func TestReleased(t *testing.T) {
 	}
 	t.Run("README", func(t *testing.T) { l.followReadme(t, version) })
 	t.Run("verify", func(t *testing.T) { l.followVerify(t, version) })
+	t.Run("cosign", func(t *testing.T) { l.followCosign(t, version) })
+	t.Run("krew", func(t *testing.T) { l.followKrew(t, version) })
 	t.Run("deb", func(t *testing.T) { l.followDeb(t, version) })
 }
 
@@ -188,6 +190,63 @@ func (l *lab) followVerify(t *testing.T, version string) {
 		if r.code == 0 || !strings.Contains(r.out, "Verification failure") && !strings.Contains(r.out, file+": FAILED") {
 			t.Errorf("%s with another byte: exit status %d\n%s", file, r.code, r.out)
 		}
+	}
+}
+
+// The commands of docs/tasks/verify-a-release.md that verify by key with cosign.
+const (
+	cosignSums = `curl -fLO $URL/SHA256SUMS.sigstore.json
+cosign verify-blob --key cosign.pub --bundle SHA256SUMS.sigstore.json --insecure-ignore-tlog=true SHA256SUMS`
+	cosignProvenance = `curl -fLO $URL/ccmadm_${VERSION}_provenance.sigstore.json
+cosign verify-blob-attestation --key cosign.pub --bundle ccmadm_${VERSION}_provenance.sigstore.json \
+  --type slsaprovenance1 --insecure-ignore-tlog=true ccmadm_${VERSION}_linux_amd64.tar.gz`
+)
+
+// followCosign verifies with cosign itself, of its Go module.
+func (l *lab) followCosign(t *testing.T, version string) {
+	t.Helper()
+	l.install(t, "w2", "github.com/sigstore/cosign/v2/cmd/cosign@v2.6.5", "cosign")
+	inFolder := "set -e; cd /root/verify; VERSION=" + version + "\n" + verifyDownload + "\n"
+	for _, command := range []string{cosignSums, cosignProvenance} {
+		if out := l.must(t, "w2", inFolder+command); !strings.Contains(out, "Verified OK") {
+			t.Errorf("cosign printed\n%s", out)
+		}
+	}
+	last := regexp.MustCompile(`(?s)cosign .*`)
+	for file, command := range map[string]string{
+		"SHA256SUMS": last.FindString(cosignSums), "ccmadm_" + version + "_linux_amd64.tar.gz": last.FindString(cosignProvenance),
+	} {
+		if r := l.sh(t, "w2", inFolder+"echo >> "+file+"\n"+command); r.code == 0 || strings.Contains(r.out, "Verified OK") {
+			t.Errorf("cosign took %s with one byte more:\n%s", file, r.out)
+		}
+	}
+}
+
+// install builds a program from its Go module, and copies it to a machine under a name.
+func (l *lab) install(t *testing.T, machine, module, name string) {
+	t.Helper()
+	folder := t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "install", module)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOBIN="+folder)
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go install %s: %v\n%s", module, err, out)
+	}
+	base, _, _ := strings.Cut(filepath.Base(module), "@")
+	l.run(t, "cp", "--name", l.name, filepath.Join(folder, base), machine+":/usr/local/bin/"+name)
+	l.must(t, machine, "chmod 755 /usr/local/bin/"+name)
+}
+
+// installKrew is the command of docs/tasks/install.md for krew.
+const installKrew = `curl -fLO https://github.com/ccmadm/ccmadm/releases/latest/download/ccmadm.krew.yaml
+kubectl krew install --manifest=ccmadm.krew.yaml`
+
+// followKrew installs the plugin with krew itself, of its Go module.
+func (l *lab) followKrew(t *testing.T, version string) {
+	t.Helper()
+	l.install(t, "w2", "sigs.k8s.io/krew/cmd/krew@v0.4.3", "kubectl-krew")
+	out := l.must(t, "w2", "set -e; cd /root\n"+installKrew+"\nPATH=$HOME/.krew/bin:$PATH kubectl ccmadm version")
+	if !strings.Contains(out, version) {
+		t.Errorf("no %s in what kubectl ccmadm version prints:\n%s", version, out)
 	}
 }
 

@@ -29,7 +29,7 @@ type allocation struct {
 }
 
 // Allocate plans who has which address. What is claimed stays; then Services get what they had according to their
-// annotations and status, first those of which both say so, then what they ask for, and only then anything new. It is a
+// status and annotations, first those of which both say so, then what they ask for, and only then anything new. It is a
 // function of the snapshot alone: a plan that was carried out in part, and is made again, has the same end.
 func Allocate(s *Snapshot) *Plan {
 	a := &allocation{Snapshot: s, Plan: Plan{
@@ -43,7 +43,7 @@ func Allocate(s *Snapshot) *Plan {
 			as.Problem == nil
 		as.checkSharing()
 	}
-	a.each(a.restoreReserved, a.adoptAnnotation, a.adoptStatus)
+	a.each(a.restoreReserved, a.adoptStatus, a.adoptAnnotation) // tenants write annotations, and could name what another has
 	for _, as := range a.order {
 		as.Moot = as.Request.reassign && !as.knowsAddress()
 		as.Request.reassign = as.Request.reassign && !as.Moot
