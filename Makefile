@@ -111,7 +111,7 @@ release-again: ## Make the release of dist/ once more in a clone elsewhere, and 
 	lintian --fail-on error --tag-display-limit 0 $(DIST)/*.deb
 
 release-machines: lab images ## Machines without ccmadm follow README.md, install.md and verify-a-release.md with the files of dist/
-	$(E2E) -v -run '^TestReleased$$' -args -kubernetes $(K8S) -labs $(LABS) -dist '$(abspath $(DIST))'
+	$(E2E) -v -run '^TestReleased' -args -kubernetes $(K8S) -labs $(LABS) -dist '$(abspath $(DIST))'
 
 release-check: ## Lint and test what makes releases; it is a module of its own
 	for tool in openssl curl; do command -v $$tool >/dev/null || $(ROOT) apt-get install -y --no-install-recommends $$tool; done
