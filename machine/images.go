@@ -25,6 +25,19 @@ func (m *Machine) HasImage(ctx context.Context, ref string) (bool, error) {
 	return digest != "", nil
 }
 
+// PullImage has the machine's container runtime pull an image, with the mirrors and the proxy that the runtime has. asked is false where
+// crictl is missing, or does not reach the runtime: nothing is known of the image then.
+func (m *Machine) PullImage(ctx context.Context, ref string) (asked bool, err error) {
+	if _, err := m.Output(ctx, "crictl", "images", "--quiet", ref); err != nil {
+		return false, err
+	}
+	var out bytes.Buffer
+	if err := m.Runner.Run(ctx, Command{Name: "crictl", Args: []string{"pull", ref}, Out: &out, Err: &out, Changes: true}); err != nil {
+		return true, fmt.Errorf("run crictl pull %s: %w: %s", ref, errors.Join(err, ctx.Err()), lastLine(out.Bytes()))
+	}
+	return true, nil
+}
+
 // ImageDigest asks containerd for the digest of an image, by its complete reference; empty: it has none of that name.
 func (m *Machine) ImageDigest(ctx context.Context, ref string) (string, error) {
 	out, err := m.Output(ctx, "ctr", "--namespace", KubernetesNamespace, "images", "list", "name=="+ref)

@@ -133,10 +133,9 @@ func preflightOfTheNode() []Kind {
 			Do:  "choose an address that no machine answers for, in a subnet of this machine or, with controlPlaneVIP.bgp, in none",
 		},
 		{
-			ID: CheckImages, Reason: "Images", Title: "This build has no published image", Severity: SeverityError,
-			Why: "ccmadm was built from source, so no registry has images of its version, and they were not imported on this " +
-				"machine. The pods would stay in ErrImagePull.",
-			Do: "name an image with --image, import the archive with `ccmadm images load FILE`, or use a release of ccmadm",
+			ID: CheckImages, Reason: "Images", Title: "Image of ccmadm cannot be pulled", Severity: SeverityError,
+			Why: "The pods would stay in ErrImagePull. If ccmadm was built from source, no registry has images of its version.",
+			Do:  "import an archive with `ccmadm images load FILE`, name a mirror with --image-repository, or an image with --image",
 		},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -12,13 +13,13 @@ import (
 	"github.com/ccmadm/ccmadm/templates"
 )
 
-// CheckImages finds images of ccmadm's own release that no registry has, because this build was never released, and that
-// were not imported on this machine, either. Only a control plane is asked: another machine need not have them.
-// A container runtime that cannot be asked may have them.
+// pullPatience is how long an image may take. A registry that does not answer keeps containerd for half a minute a try.
+const pullPatience = 5 * time.Minute
+
+// CheckImages has this machine pull the images of ccmadm's own release that it lacks, as kubeadm does with its own before it changes
+// anything; no registry has those of a build that was never released. Only a control plane is asked: another machine need not have them.
+// A container runtime that cannot be asked may have them, or be able to pull them.
 func CheckImages(ctx context.Context, r *workflow.Run) error {
-	if !templates.Unpublished(r.Version) {
-		return nil
-	}
 	if node, err := runsPods(r); err != nil || !node {
 		return err
 	}
@@ -37,17 +38,42 @@ func CheckImages(ctx context.Context, r *workflow.Run) error {
 	var absent []string
 	for _, image := range images {
 		if has, err := r.Machine.HasImage(ctx, image); err != nil {
-			r.Sayf("warning, this build has no published image, and whether %s was imported is unknown: %v", image, err)
+			r.Sayf("warning, whether this machine has image %s is unknown: %v", image, err)
 		} else if !has {
 			absent = append(absent, image)
 		}
 	}
-	if len(absent) == 0 {
+	if len(absent) > 0 && templates.Unpublished(r.Version) {
+		return finding.Errorf("this build has no published image: ccmadm %s is no release, and %s was not imported on this machine",
+			r.Version, strings.Join(absent, ", ")).
+			WithHint("--image names another one; `ccmadm images load FILE` imports an archive; or use a release of ccmadm")
+	}
+	for _, image := range absent {
+		if err := pull(ctx, r, image); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pull brings an image to this machine. A dry run leaves it out, as it would take minutes and space.
+func pull(ctx context.Context, r *workflow.Run, image string) error {
+	if r.DryRun {
 		return nil
 	}
-	return finding.Errorf("this build has no published image: ccmadm %s is no release, and %s was not imported on this machine",
-		r.Version, strings.Join(absent, ", ")).
-		WithHint("--image names another one; `ccmadm images load FILE` imports an archive; or use a release of ccmadm")
+	r.Sayf("pulling image %s", image)
+	ctx, cancel := context.WithTimeout(ctx, pullPatience)
+	defer cancel()
+	asked, err := r.Machine.PullImage(ctx, image)
+	if err == nil {
+		return nil
+	}
+	if !asked {
+		r.Sayf("warning, whether image %s can be pulled is unknown: %v", image, err)
+		return nil
+	}
+	return finding.Errorf("image %s is not on this machine and cannot be pulled: %w", image, err).
+		WithHint("`ccmadm images load FILE` imports an archive, --image-repository names a mirror, --image another image")
 }
 
 // runsPods tells whether this machine is a control plane, or becomes one.

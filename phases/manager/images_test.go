@@ -15,6 +15,7 @@ import (
 func TestCheckImages(t *testing.T) {
 	const image = "ghcr.io/ccmadm/cloud-controller-manager:v0.1.0-3-g15514741"
 	const crictl, ctr = "crictl images --quiet " + image, "ctr --namespace k8s.io images list name==" + image
+	const released = "ghcr.io/ccmadm/cloud-controller-manager:v0.1.0"
 	absent := errors.New("executable file not found in $PATH")
 	for _, tt := range []struct {
 		name     string
@@ -26,14 +27,23 @@ func TestCheckImages(t *testing.T) {
 		wantErr  string
 		wantOut  string
 	}{
-		{name: "a release is pulled", version: "v0.1.0"},
+		{name: "a release is pulled", version: "v0.1.0", wantOut: "pulling image " + released},
+		{
+			name: "a release cannot be pulled", version: "v0.1.0", fails: map[string]error{"crictl pull": errors.New("exit status 1")},
+			wantErr: "image " + released + " is not on this machine and cannot be pulled",
+		},
+		{name: "a release was imported", version: "v0.1.0", answers: map[string]string{"crictl images --quiet " + released: "sha256:6b86f7d7\n"}},
+		{
+			name: "a release, without crictl", version: "v0.1.0", fails: map[string]error{"crictl": absent},
+			wantOut: "whether image " + released + " can be pulled is unknown",
+		},
 		{name: "no registry and no machine has it", wantErr: "this build has no published image: ccmadm v0.1.0-3-g15514741 is no release, and " + image},
 		{name: "it was imported", answers: map[string]string{crictl: "sha256:6b86f7d7\n"}},
 		{name: "it was imported, without crictl", answers: map[string]string{ctr: "REF TYPE DIGEST\n" + image + " application/vnd.oci.image.index.v1+json sha256:6b86f7d7 9.3 MiB linux/amd64 -\n"}, fails: map[string]error{"crictl": absent}},
 		{name: "it was not, without crictl", fails: map[string]error{"crictl": absent}, wantErr: "was not imported on this machine"},
 		{
 			name: "a runtime that cannot be asked", fails: map[string]error{"crictl": absent, "ctr": absent},
-			wantOut: "whether " + image + " was imported is unknown",
+			wantOut: "whether this machine has image " + image + " is unknown",
 		},
 		{name: "an image of the user's", document: "controllerManager: {image: registry.example/ccm:1}\n"},
 		{name: "pods of another machine", in: workflow.Inputs{Existing: true}},

@@ -197,10 +197,12 @@ func (l *lab) followVerify(t *testing.T, version string) {
 // The commands of docs/tasks/verify-a-release.md that verify by key with cosign.
 const (
 	cosignSums = `curl -fLO $URL/SHA256SUMS.sigstore.json
-cosign verify-blob --key cosign.pub --bundle SHA256SUMS.sigstore.json --insecure-ignore-tlog=true SHA256SUMS`
+cosign trusted-root create --out trusted_root.json
+cosign verify-blob --key cosign.pub --bundle SHA256SUMS.sigstore.json --trusted-root trusted_root.json \
+  --insecure-ignore-tlog=true SHA256SUMS`
 	cosignProvenance = `curl -fLO $URL/ccmadm_${VERSION}_provenance.sigstore.json
 cosign verify-blob-attestation --key cosign.pub --bundle ccmadm_${VERSION}_provenance.sigstore.json \
-  --type slsaprovenance1 --insecure-ignore-tlog=true ccmadm_${VERSION}_linux_amd64.tar.gz`
+  --trusted-root trusted_root.json --type slsaprovenance1 --insecure-ignore-tlog=true ccmadm_${VERSION}_linux_amd64.tar.gz`
 )
 
 // followCosign verifies with cosign itself, of its Go module.
@@ -273,7 +275,7 @@ func (l *lab) followDeb(t *testing.T, version string) {
 	l.must(t, "w2", "mkdir -p /root/apt && mv /etc/apt/sources.list* /root/apt/ 2>/dev/null; mkdir -p /etc/apt/sources.list.d")
 	installed := "ccmadm version && test -x /usr/bin/ccmadm && dpkg -L ccmadm && " +
 		"for unit in $(dpkg -L ccmadm | grep -o 'ccmadm[^/]*[.]\\(service\\|timer\\)$' | grep -v @); do " +
-		"! systemctl --quiet is-enabled $unit || exit 3; ! systemctl --quiet is-active $unit || exit 4; done"
+		"[ \"$(systemctl is-enabled $unit)\" != enabled ] || exit 3; ! systemctl --quiet is-active $unit || exit 4; done"
 	for _, way := range []string{installDeb, installApt} {
 		out := l.must(t, "w2", "set -e; cd /root; export DEBIAN_FRONTEND=noninteractive; VERSION="+strings.TrimPrefix(version, "v")+"\n"+way+"\n"+installed)
 		for _, want := range []string{version, "/usr/share/man/man1/ccmadm.1.gz", "bash-completion"} {
