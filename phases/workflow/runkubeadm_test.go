@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -38,5 +39,21 @@ func TestStream_Hint(t *testing.T) {
 				t.Errorf("%#v", err)
 			}
 		})
+	}
+}
+
+// After Ctrl-C the end is written into the journal, which takes a minute where the API server is away.
+func TestSayStopped(t *testing.T) {
+	var out bytes.Buffer
+	env := &Env{Streams: Streams{Out: &out}, Phase: "kubeadm", seen: &seen{}}
+	ctx, cancel := context.WithCancel(t.Context())
+	sayStopped(ctx, env)
+	if out.Len() > 0 {
+		t.Errorf("while it runs it says %q", out.String())
+	}
+	cancel()
+	sayStopped(ctx, env)
+	if want := "[kubeadm] told to stop: the journal notes it first, and waits up to 1m0s for the API server\n"; out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
 	}
 }
