@@ -63,6 +63,9 @@ func CheckVersion(v *version.Version) error {
 func MaskArgs(args []string) []string {
 	shown := slices.Clone(args)
 	for i, arg := range shown {
+		if strings.HasPrefix(arg, "--skip-phases=") { // names only: the one after bootstrap-token would look like its value
+			continue
+		}
 		if strings.HasPrefix(arg, "--certificate-key=") {
 			arg = "--certificate-key=<hidden>"
 		}

@@ -47,8 +47,10 @@ func TestInitHalf_KeepsTheUsersOwnSkips(t *testing.T) {
 }
 
 func TestMaskArgs(t *testing.T) {
-	got := kubeadm.MaskArgs([]string{"join", "--token=abcdef.0123456789abcdef", "--certificate-key=0011"})
-	want := []string{"join", "--token=abcdef.<hidden>", "--certificate-key=<hidden>"}
+	got := kubeadm.MaskArgs([]string{
+		"join", "--token=abcdef.0123456789abcdef", "--certificate-key=0011", "--skip-phases=bootstrap-token,addon",
+	})
+	want := []string{"join", "--token=abcdef.<hidden>", "--certificate-key=<hidden>", "--skip-phases=bootstrap-token,addon"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("shown (-want +got):\n%s", diff)
 	}

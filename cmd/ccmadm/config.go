@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -85,7 +86,7 @@ func newConfigValidate(s workflow.Streams) *cobra.Command {
 	var path string
 	cmd := &cobra.Command{
 		Use:   "validate",
-		Short: "Check a file that has a CloudConfiguration document, alone or among kubeadm's",
+		Short: "Check a file of ccmadm init: a CloudConfiguration, kubeadm's documents, or both",
 		Long: `Checks the CloudConfiguration, and in kubeadm's documents the names of kinds and fields. "kubeadm config validate"
 checks the values there.`,
 		Example: "  ccmadm config validate --config kubeadm.yaml",
@@ -95,22 +96,40 @@ checks the values there.`,
 			if err != nil {
 				return finding.Usagef("read configuration: %w", err)
 			}
-			config, err := decodeConfig(path, data)
+			told, err := validate(path, data)
 			if err != nil {
 				return err
 			}
-			if err := namesRead(path, data); err != nil {
-				return err
-			}
-			if err := settings.CheckConfiguration(config); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(s.Out, "%s: ok\n", path)
+			_, err = fmt.Fprintf(s.Out, "%s: %s\n", path, told)
 			return err
 		},
 	}
 	requireConfig(cmd, &path)
 	return cmd
+}
+
+// validate checks a file of `ccmadm init`, and returns what to say of one without a fault. A file of kubeadm alone has none:
+// init takes the defaults.
+func validate(path string, data []byte) (string, error) {
+	file, err := kubeadm.Parse(path, data)
+	if err != nil {
+		return "", &finding.Error{Code: finding.ExitUsage, Err: err}
+	}
+	doc, line, ok := file.TakeCloudConfiguration()
+	if !ok {
+		if len(bytes.TrimSpace(data)) == 0 {
+			return "", noConfig(path)
+		}
+		return "ok; without a CloudConfiguration, `ccmadm init` uses provider onprem and the defaults", namesRead(path, data)
+	}
+	config, err := config.DecodeCloudConfiguration(path, line, doc, settings.KnownProvider)
+	if err != nil {
+		return "", err
+	}
+	if err := namesRead(path, data); err != nil {
+		return "", err
+	}
+	return "ok", settings.CheckConfiguration(config)
 }
 
 // namesRead refuses kinds and fields beside the CloudConfiguration that nobody reads.
@@ -174,7 +193,12 @@ func decodeConfig(path string, data []byte) (*config.CloudConfiguration, error) 
 	}
 	doc, line, ok := file.TakeCloudConfiguration()
 	if !ok {
-		return nil, finding.Usagef("read %s: it has no document of kind %s", path, config.ConfigKind)
+		return nil, noConfig(path)
 	}
 	return config.DecodeCloudConfiguration(path, line, doc, settings.KnownProvider)
+}
+
+func noConfig(path string) error {
+	return finding.Usagef("read %s: it has no document of kind %s", path, config.ConfigKind).
+		WithHint("`ccmadm config print` prints one with every default, to add to the file")
 }

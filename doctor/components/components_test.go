@@ -143,6 +143,22 @@ func TestJudge(t *testing.T) {
 			w.crash(DNS)
 			w.deployments[0].Status.ReadyReplicas = 0
 		}, "Q2 Deployment/kube-system/coredns"},
+		{"kube-proxy exits again, and is between two starts", func(w *world) {
+			w.crash(Proxy)
+			for _, p := range w.named(Proxy) {
+				status := &p.Status.ContainerStatuses[0]
+				status.State, status.RestartCount = status.LastTerminationState, 3
+			}
+			w.daemonSets[0].Status.NumberReady = 0
+		}, "Q2 DaemonSet/kube-system/kube-proxy"},
+		{"kube-proxy exited once", func(w *world) {
+			w.crash(Proxy)
+			for _, p := range w.named(Proxy) {
+				status := &p.Status.ContainerStatuses[0]
+				status.State, status.RestartCount = status.LastTerminationState, 1
+			}
+			w.daemonSets[0].Status.NumberReady = 0
+		}, ""},
 		{"CoreDNS is scaled to nothing", func(w *world) {
 			w.without(DNS)
 			w.deployments[0].Spec.Replicas, w.deployments[0].Status.ReadyReplicas = new(int32(0)), 0

@@ -78,6 +78,9 @@ func telling(log []string) []string {
 // lasts says that a pod is unready for longer than starting takes, or fails again and again.
 func (j *judge) lasts(p *corev1.Pod) bool {
 	for _, s := range p.Status.ContainerStatuses {
+		if t := s.State.Terminated; t != nil && t.ExitCode != 0 && s.RestartCount >= 3 { // Error, between two starts: not yet CrashLoopBackOff
+			return true
+		}
 		if w := s.State.Waiting; w != nil && slices.Contains([]string{"CrashLoopBackOff", "ImagePullBackOff", "CreateContainerConfigError"}, w.Reason) {
 			return true
 		}

@@ -126,10 +126,15 @@ func (a *Adoption) awaitBalancers(ctx context.Context, env *workflow.Env, client
 	env.Sayf("waiting up to %s for these to be gone: Service/%s", a.WaitLoadBalancers,
 		strings.Join(found, ", Service/"))
 	var last error
+	answered := false
 	waiting := env.Waiting("load balancers to be gone", a.WaitLoadBalancers)
 	err := wait.PollUntilContextTimeout(ctx, 2*time.Second, a.WaitLoadBalancers, false,
 		func(ctx context.Context) (bool, error) {
 			now, err := balancers(ctx, client)
+			if err != nil && ctx.Err() != nil && answered {
+				return false, nil // the time was over before the answer: the one before it counts
+			}
+			answered = err == nil
 			if last = err; err == nil {
 				found = now
 				waiting.Still(fmt.Errorf("there is Service/%s", strings.Join(found, ", Service/")))

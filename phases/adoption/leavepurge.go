@@ -146,10 +146,18 @@ func leftOfOurs(ctx context.Context, env *workflow.Env, kinds []schema.GroupVers
 			return nil, finding.Errorf("look for what is left as %s: %w", kind.Kind, err).WithHint("run the same command again: it resumes")
 		}
 		for i := range list.Items {
+			if goesWithOwner(kind, &list.Items[i]) {
+				continue
+			}
 			found = append(found, ofOurs(client, kind, &list.Items[i]))
 		}
 	}
 	return found, nil
+}
+
+// goesWithOwner tells of a pod of a DaemonSet or Deployment: it has the labels of that one, and is deleted with it.
+func goesWithOwner(kind schema.GroupVersionKind, o *metav1.PartialObjectMetadata) bool {
+	return kind.Kind == "Pod" && metav1.GetControllerOf(o) != nil
 }
 
 func resourceOf(client metadataclient.Interface, kind schema.GroupVersionKind) metadataclient.Getter {

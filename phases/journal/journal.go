@@ -31,9 +31,9 @@ type Journal struct {
 	run Run
 }
 
-// lastWords is how long an end may take to be written, also when the run was told to stop: an API server may be
+// LastWords is how long an end may take to be written, also when the run was told to stop: an API server may be
 // restarting.
-const lastWords = time.Minute
+const LastWords = time.Minute
 
 // Open takes the Lease, and begins a run in the journal. While another run renews the Lease it is refused, and names
 // that run. A Lease that is not renewed is taken once nobody was seen to renew it for as long as it lasts, 15 seconds:
@@ -50,7 +50,7 @@ func Open(ctx context.Context, client kubernetes.Interface, run Run) (*Journal, 
 	}
 	j.run.State, j.run.Began, j.run.Steps = Begun, now(), nil
 	if err := j.begin(ctx); err != nil {
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), LastWords)
 		defer cancel()
 		return nil, errors.Join(err, j.lease.giveBack(last))
 	}
@@ -89,7 +89,7 @@ func (j *Journal) Do(ctx context.Context, step Step, run func(context.Context) e
 	ctx, stop := j.lease.whileHeld(ctx)
 	failed := run(ctx)
 	stop()
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), LastWords)
 	defer cancel()
 	err = j.change(last, func(r *Run) { r.Steps[at].end(now(), failed) })
 	if err != nil {
@@ -104,7 +104,7 @@ func (j *Journal) Close(ctx context.Context) error { return j.End(ctx, nil) }
 // End writes the run's end, and gives the Lease back. It is a failed one if the run has failed, which it may between
 // two steps, or if a step of it failed or has no end.
 func (j *Journal) End(ctx context.Context, failed error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), LastWords)
 	defer cancel()
 	err := j.change(ctx, func(r *Run) {
 		t := now()

@@ -103,7 +103,18 @@ func JournalStep(ctx context.Context, r *Run, p Phase, change, undo string) erro
 		return err
 	}
 	step := journal.Step{Name: p.Name, Node: node, What: p.Short, Change: change, Undo: undo}
-	return r.Course.Journal.Do(ctx, step, func(ctx context.Context) error { return p.Run(ctx, r) })
+	return r.Course.Journal.Do(ctx, step, func(held context.Context) error {
+		err := p.Run(held, r)
+		sayStopped(ctx, r.Env)
+		return err
+	})
+}
+
+// sayStopped says why a run that was told to stop does not end at once: the API server may be what it was restarting.
+func sayStopped(ctx context.Context, env *Env) {
+	if ctx.Err() != nil {
+		env.Sayf("told to stop: the journal notes it first, and waits up to %s for the API server", journal.LastWords)
+	}
 }
 
 // OpenRun begins a run, with the record that it can be led back to, or none. It may have to wait for another one.

@@ -58,11 +58,14 @@ func Stream(ctx context.Context, env *Env, shown []string, c machine.Command) er
 	if errors.Is(err, machine.ErrNotFound) {
 		return kubeadm.ErrNotInstalled()
 	}
-	if err != nil {
-		return finding.Errorf("run kubeadm %s: %w", shown[0], err).
-			WithHint("kubeadm's output above has the cause; fix it and run the same ccmadm command again: it resumes here")
+	if err == nil {
+		return nil
 	}
-	return nil
+	failed := finding.Errorf("run kubeadm %s: %w", shown[0], err)
+	if ctx.Err() != nil { // told to stop: what kubeadm has printed is no cause, and the command says how it goes on
+		return failed
+	}
+	return failed.WithHint("kubeadm's output above has the cause; fix it and run the same ccmadm command again: it resumes here")
 }
 
 // InitHalf returns the arguments for one half of `kubeadm init`. The phases to be skipped are given as a flag, and
