@@ -174,10 +174,13 @@ func (l *Lease) Release(ctx context.Context) error {
 		return err
 	}
 	only := metav1.Preconditions{UID: &found.UID, ResourceVersion: &found.ResourceVersion}
-	if err = l.leases().Delete(ctx, l.Name, metav1.DeleteOptions{Preconditions: &only}); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete %s: %w", l, err)
+	switch err = l.leases().Delete(ctx, l.Name, metav1.DeleteOptions{Preconditions: &only}); {
+	case err == nil, apierrors.IsNotFound(err):
+		return nil
+	case apierrors.IsConflict(err): // with a renewal that was on its way
+		return l.Release(ctx)
 	}
-	return nil
+	return fmt.Errorf("delete %s: %w", l, err)
 }
 
 // String names the object.

@@ -5,13 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/retry"
 	"github.com/ccmadm/ccmadm/doctor/runlease"
 )
 
@@ -21,11 +20,7 @@ func (r *run) runLease() *runlease.Lease {
 	return &runlease.Lease{
 		Client: r.Client, Namespace: v1alpha1.Namespace, Name: v1alpha1.ProbeName, Lasts: runlease.Lasts,
 		Holder: r.Holder, Labels: map[string]string{v1alpha1.ProbeLabel: r.id},
-		Ask: func(ctx context.Context, request func(context.Context) error) error {
-			ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-			defer cancel()
-			return request(ctx)
-		},
+		Ask: send,
 		Waiting: func(holder string) {
 			r.tell("looking whether another probe is under way, by %s", finding.Clean(holder))
 		},
@@ -54,13 +49,13 @@ func (r *run) renew(ctx context.Context, done chan<- struct{}, lost context.Canc
 }
 
 // release deletes the Lease, if it is still this run's.
-func (r *run) release(ctx context.Context) error { return retry(ctx, r.runLease().Release) }
+func (r *run) release(ctx context.Context) error { return send(ctx, r.runLease().Release) }
 
 // removePods deletes the pods of all runs, which there are only of dead ones where this one holds the Lease and has made none, or
 // has ended. Where another run holds the Lease, it deletes those of this one only.
 func (r *run) removePods(ctx context.Context, own bool) error {
 	pods := r.Client.CoreV1().Pods(v1alpha1.Namespace)
-	return retry(ctx, func(ctx context.Context) error {
+	return send(ctx, func(ctx context.Context) error {
 		list, err := pods.List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.ProbeLabel})
 		if err != nil {
 			return fmt.Errorf("list pods of probes: %w", err)
@@ -77,26 +72,7 @@ func (r *run) removePods(ctx context.Context, own bool) error {
 	})
 }
 
-// retry asks again until ctx ends. The error is the last one.
-func retry(ctx context.Context, do func(context.Context) error) error {
-	var last error
-	for {
-		asking, cancel := context.WithTimeout(ctx, requestTimeout)
-		err := do(asking)
-		cancel()
-		if err == nil {
-			return nil
-		}
-		if last == nil || ctx.Err() == nil {
-			last = err
-		}
-		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || ctx.Err() != nil {
-			return last
-		}
-		select {
-		case <-ctx.Done():
-			return last
-		case <-time.After(often):
-		}
-	}
+// send sends a request, and again while the API server may answer otherwise in a moment, for removalPatience at most.
+func send(ctx context.Context, request func(context.Context) error) error {
+	return retry.Do(ctx, requestTimeout, removalPatience, nil, request)
 }
