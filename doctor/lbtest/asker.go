@@ -2,14 +2,11 @@ package lbtest
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"github.com/ccmadm/ccmadm/doctor/retry"
 )
 
 // An API server that restarts is back after a minute or two; one request has apiTimeout, and all tries together apiPatience.
@@ -43,32 +40,17 @@ func (a *asker) do(ctx context.Context, what string, request func(context.Contex
 
 // doFor is do with a time for each try.
 func (a *asker) doFor(ctx context.Context, timeout time.Duration, what string, request func(context.Context) error) error {
-	started := time.Now()
-	for {
-		err := once(ctx, timeout, request)
-		switch {
-		case err == nil:
-			a.answered()
-			return nil
-		case ctx.Err() != nil:
-			return fmt.Errorf("%s: %w", what, context.Cause(ctx))
-		case !temporary(err):
-			return fmt.Errorf("%s: %w", what, err)
-		case time.Since(started) > a.patience:
-			return fmt.Errorf("%s: the API server did not answer for %s: %w", what, a.patience, err)
-		}
-		a.again(what, err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(2 * often):
-		}
+	err := retry.Do(ctx, timeout, a.patience, func(err error) { a.again(what, err) }, request)
+	switch {
+	case err == nil:
+		a.answered()
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s: %w", what, context.Cause(ctx))
+	case retry.Temporary(err):
+		return fmt.Errorf("%s: the API server did not answer for %s: %w", what, a.patience, err)
 	}
-}
-
-func once(ctx context.Context, timeout time.Duration, request func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	return request(ctx)
+	return fmt.Errorf("%s: %w", what, err)
 }
 
 // again counts, and says the first of several in a row.
@@ -86,13 +68,4 @@ func (a *asker) answered() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.waiting = false
-}
-
-// temporary says that the same request may be answered otherwise in a moment: the API server is not there, or is overloaded.
-func temporary(err error) bool {
-	return utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsTimeout(err) ||
-		utilnet.IsProbableEOF(err) || errors.Is(err, io.ErrUnexpectedEOF) || utilnet.IsHTTP2ConnectionLost(err) ||
-		errors.Is(err, context.DeadlineExceeded) ||
-		apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) ||
-		apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsInternalError(err)
 }

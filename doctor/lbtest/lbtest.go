@@ -21,7 +21,7 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
@@ -31,6 +31,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/doctor/lbtest/traffic"
 	"github.com/ccmadm/ccmadm/doctor/network"
+	"github.com/ccmadm/ccmadm/doctor/runlease"
 )
 
 // Options say what is tested, and how.
@@ -153,8 +154,8 @@ type suite struct {
 	silence time.Duration
 	// servicesPatience is how long Services may keep the namespace from being deleted at the end.
 	servicesPatience time.Duration
-	// lease is the UID of this run's Lease.
-	lease types.UID
+	// lease is this run's, as it was taken.
+	lease *coordinationv1.Lease
 	// implementation is the one that serves the Services, once one of them has an address.
 	implementation *implementation
 	port           int32
@@ -179,7 +180,7 @@ func newSuite(o Options) (*suite, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	s := &suite{Options: o, id: rand.String(10), clientPort: clientPort, silence: silence, servicesPatience: servicesPatience, port: o.Port}
+	s := &suite{Options: o, id: rand.String(10), clientPort: clientPort, silence: runlease.Lasts, servicesPatience: servicesPatience, port: o.Port}
 	s.report = &Report{Run: s.id, Namespace: o.Namespace}
 	s.api = &asker{tell: s.tell, patience: apiPatience}
 	// A limit of the client ends a request in its own words before the deadline: as if the API server could not be asked.

@@ -7,22 +7,16 @@ import (
 	"strings"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/runlease"
 )
 
-// A run renews its Lease every beat. One that does not for as long as silence is dead: it is judged by whether the object changes,
-// not by its times, since clocks differ.
 const (
-	beat    = 2 * time.Second
-	silence = 10 * time.Second
 	// leaseName is that of the Lease in the namespace.
 	leaseName = "ccmadm-lb-test"
 	// removalPatience is for all that a run has made.
@@ -85,37 +79,25 @@ func (s *suite) removeLeftovers(ctx context.Context) error {
 	return nil
 }
 
-// refuseRunning is the error of another run that renews its Lease.
-func (s *suite) refuseRunning(ctx context.Context) error {
-	before, err := s.findLease(ctx) // it is not there yet where a run has just made the namespace
-	if err != nil {
-		return err
+func (s *suite) runLease() *runlease.Lease {
+	return &runlease.Lease{
+		Client: s.client, Namespace: s.Namespace, Name: leaseName, Holder: s.Holder, Labels: s.labels(), Lasts: s.silence,
+		Ask: func(ctx context.Context, request func(context.Context) error) error {
+			return s.api.do(ctx, "use Namespace/"+s.Namespace, request)
+		},
+		Refuse: func(string) error { return errTaken }, // in a namespace that this run has just made
 	}
-	s.tell("namespace %s exists: looking for %s whether a run is under way", s.Namespace, s.silence)
-	if err := pause(ctx, s.silence); err != nil {
-		return err
-	}
-	after, err := s.findLease(ctx)
-	if err != nil || after == nil || before != nil && after.UID == before.UID && after.ResourceVersion == before.ResourceVersion {
-		return err
-	}
-	holder := "an unknown user"
-	if after.Spec.HolderIdentity != nil {
-		holder = finding.Clean(*after.Spec.HolderIdentity)
-	}
-	return finding.Refusedf("use Namespace/%s: a run is under way there, by %s", s.Namespace, holder).
-		WithHint("wait for its end, or --namespace names another one")
 }
 
-func (s *suite) findLease(ctx context.Context) (found *coordinationv1.Lease, err error) {
-	err = s.api.do(ctx, "get Lease/"+s.Namespace+"/"+leaseName, func(ctx context.Context) (err error) {
-		found, err = s.client.CoordinationV1().Leases(s.Namespace).Get(ctx, leaseName, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			found, err = nil, nil
-		}
+// refuseRunning is the error of another run that renews its Lease, or makes it: it has just made the namespace.
+func (s *suite) refuseRunning(ctx context.Context) error {
+	s.tell("namespace %s exists: looking for %s whether a run is under way", s.Namespace, s.silence)
+	found, alive, err := s.runLease().Watch(ctx)
+	if err != nil || !alive {
 		return err
-	})
-	return found, err
+	}
+	return finding.Refusedf("use Namespace/%s: a run is under way there, by %s", s.Namespace, finding.Clean(runlease.Holder(found))).
+		WithHint("wait for its end, or --namespace names another one")
 }
 
 // createNamespace makes the namespace and the Lease. A namespace that another program made meanwhile is not taken.
@@ -137,28 +119,8 @@ func (s *suite) createNamespace(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: leaseName, Labels: s.labels()}}
-	lease.Spec.HolderIdentity = &s.Holder
-	err = s.create(ctx, "Lease/"+leaseName, func(ctx context.Context) error {
-		_, err := s.client.CoordinationV1().Leases(s.Namespace).Create(ctx, lease, s.createOptions())
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	made, err := s.findLease(ctx)
-	if err == nil && !s.owns(made) {
-		err = errTaken
-	}
-	if err == nil {
-		s.lease = made.UID
-	}
+	s.lease, err = s.runLease().Take(ctx)
 	return err
-}
-
-// owns reports whether a Lease is this run's.
-func (s *suite) owns(found *coordinationv1.Lease) bool {
-	return found != nil && found.Labels[v1alpha1.LBTestLabel] == s.id
 }
 
 // errTaken is why a run ends that another one took for dead, since its Lease was not renewed for too long: the namespace is the other's.
@@ -174,24 +136,11 @@ func (s *suite) create(ctx context.Context, what string, request func(context.Co
 	})
 }
 
-// renew says that the run is under way, until ctx ends. One beat that is missed is not told; that the Lease is no more this run's is.
+// renew says that the run is under way, until ctx ends. That the Lease is no more this run's is told.
 func (s *suite) renew(ctx context.Context, lost context.CancelCauseFunc) {
-	leases := s.client.CoordinationV1().Leases(s.Namespace)
-	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, 2*beat)
-		defer cancel()
-		patch := fmt.Sprintf(`{"metadata":{"uid":%q},"spec":{"renewTime":%q}}`, s.lease, metav1.NowMicro().UTC().Format(metav1.RFC3339Micro))
-		_, err := leases.Patch(ctx, leaseName, types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: v1alpha1.FieldManager})
-		if apierrors.IsNotFound(err) || err != nil && s.taken(ctx) {
-			lost(errTaken)
-		}
-	}, beat)
-}
-
-// taken reports whether the Lease is another run's.
-func (s *suite) taken(ctx context.Context) bool {
-	found, err := s.client.CoordinationV1().Leases(s.Namespace).Get(ctx, leaseName, metav1.GetOptions{})
-	return err == nil && found.UID != s.lease
+	if err := s.runLease().Renew(ctx, s.lease); err != nil {
+		lost(errTaken)
+	}
 }
 
 // remove takes away what this run has made.

@@ -31,7 +31,7 @@ func (s *suite) needs() []authorizationv1.ResourceAttributes {
 	add("", "", "nodes", "list")
 	add(s.Namespace, "", "services", "create", "get", "list", "patch", "delete")
 	add(s.Namespace, "", "pods", "create", "list")
-	add(s.Namespace, "coordination.k8s.io", "leases", "create", "get", "patch")
+	add(s.Namespace, "coordination.k8s.io", "leases", "create", "get", "update")
 	if s.MaxNodes > 0 {
 		add(s.Namespace, "", "pods/proxy", "get")
 	}

@@ -44,8 +44,8 @@ func Open(ctx context.Context, client kubernetes.Interface, run Run) (*Journal, 
 		return nil, err
 	}
 	j.lease = newLease(client, run)
-	j.run.Holder = j.lease.holder
-	if err := j.lease.take(ctx, run.Waiting); err != nil {
+	j.run.Holder = j.lease.of.Holder
+	if err := j.lease.take(ctx); err != nil {
 		return nil, err
 	}
 	j.run.State, j.run.Began, j.run.Steps = Begun, now(), nil

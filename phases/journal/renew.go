@@ -6,12 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
-
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/runlease"
 )
 
 // keep renews the Lease until it is given back or lost, also while the run that was told to stop writes its end.
@@ -51,36 +47,20 @@ func (l *lease) cause() error {
 	return l.why
 }
 
-// lostError says that the Lease is another's, or gone: an API server that does not answer does not say so.
-type lostError struct{ why string }
-
-func (e *lostError) Error() string { return "go on: " + e.why + "; another run may be under way" }
-
-func isLost(err error) bool {
-	var lost *lostError
-	return errors.As(err, &lost)
-}
+// isLost says that the Lease is another's, or gone: an API server that does not answer does not say so.
+func isLost(err error) bool { return errors.Is(err, runlease.ErrLost) }
 
 // renew writes the time into the Lease, if it is ours.
 func (l *lease) renew(ctx context.Context) error {
 	l.mu.Lock()
 	over := l.live
 	l.mu.Unlock()
-	err := l.write(ctx, over)
-	if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-		return err
+	live, err := l.of.RenewOnce(ctx, over)
+	if err != nil {
+		return fmt.Errorf("go on: %w", err)
 	}
-	found, err := l.leases.Get(ctx, v1alpha1.RunLeaseName, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return &lostError{leaseObject + " was deleted"}
-	case err != nil:
-		return fmt.Errorf("ask for %s: %w", leaseObject, err)
-	case ptr.Deref(found.Spec.HolderIdentity, "") != l.holder:
-		return &lostError{ptr.Deref(found.Spec.HolderIdentity, "no one") + " holds " + leaseObject}
-	}
-	l.note(found)
-	return l.write(ctx, found)
+	l.note(live)
+	return nil
 }
 
 // check returns nil where the Lease is ours: it asks where the last renewal was some time ago.
@@ -134,19 +114,5 @@ func (l *lease) giveBack(ctx context.Context) error {
 	if lost {
 		return nil
 	}
-	return Ask(ctx, func(ctx context.Context) error {
-		found, err := l.leases.Get(ctx, v1alpha1.RunLeaseName, metav1.GetOptions{})
-		if err == nil {
-			if ptr.Deref(found.Spec.HolderIdentity, "") != l.holder {
-				return nil
-			}
-			err = l.leases.Delete(ctx, found.Name, metav1.DeleteOptions{
-				Preconditions: &metav1.Preconditions{UID: &found.UID, ResourceVersion: &found.ResourceVersion},
-			})
-		}
-		if err == nil || apierrors.IsNotFound(err) {
-			return nil
-		}
-		return fmt.Errorf("give back %s: %w", leaseObject, err)
-	})
+	return Ask(ctx, l.of.Release)
 }

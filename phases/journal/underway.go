@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/runlease"
 )
 
 // Progress is what is known of a run that is Begun.
@@ -28,7 +29,7 @@ const (
 )
 
 // WatchLease is the patience with which [Renewals.UnderWay] always has an answer, if the API server does.
-const WatchLease = LeaseLasts + 2*lookEvery
+const WatchLease = LeaseLasts + 2*runlease.LookEvery
 
 // Renewals is what was seen of the Lease of one cluster's runs. It keeps that between looks, so that a later look need not watch
 // the Lease again. The zero value has seen nothing. It is safe for several goroutines.
@@ -66,7 +67,7 @@ func (w *Renewals) UnderWay(ctx context.Context, client kubernetes.Interface, ru
 		select {
 		case <-ctx.Done():
 			return NotKnown, fmt.Errorf("watch %s: %w", leaseObject, context.Cause(ctx))
-		case <-time.After(min(lookEvery, time.Until(deadline))):
+		case <-time.After(min(runlease.LookEvery, time.Until(deadline))):
 		}
 	}
 }
@@ -74,7 +75,7 @@ func (w *Renewals) UnderWay(ctx context.Context, client kubernetes.Interface, ru
 // note compares the Lease with what was seen of it.
 func (w *Renewals) note(found *coordinationv1.Lease, run *Run, now time.Time) Progress {
 	seen, last := w.seen, w.last
-	if seen == nil || !unchanged(seen, found) {
+	if seen == nil || !runlease.Unchanged(seen, found) {
 		w.seen, w.since = found, now
 	}
 	w.last = now

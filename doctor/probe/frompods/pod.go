@@ -89,7 +89,7 @@ func (r *run) create(ctx context.Context, pod *corev1.Pod) (created *corev1.Pod,
 	ctx, cancel := context.WithTimeout(ctx, createPatience)
 	defer cancel()
 	pods := r.Client.CoreV1().Pods(v1alpha1.Namespace)
-	err = retry(ctx, func(ctx context.Context) (err error) {
+	err = send(ctx, func(ctx context.Context) (err error) {
 		created, err = pods.Create(ctx, pod, metav1.CreateOptions{FieldManager: v1alpha1.FieldManager})
 		if apierrors.IsAlreadyExists(err) { // an answer was lost: the name is of this run alone
 			created, err = pods.Get(ctx, pod.Name, metav1.GetOptions{})

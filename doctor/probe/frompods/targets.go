@@ -64,7 +64,7 @@ func (r *run) makePlan(ctx context.Context) (*plan, error) {
 	ctx, cancel := context.WithTimeout(ctx, planPatience)
 	defer cancel()
 	p := &plan{kubelets: map[string][]probe.Target{}}
-	err := retry(ctx, func(ctx context.Context) error {
+	err := send(ctx, func(ctx context.Context) error {
 		list, err := r.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		if err == nil {
 			p.nodes = list.Items

@@ -7,21 +7,15 @@ import (
 	"strings"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-)
-
-// A run renews its Lease every beat. One that does not for as long as silence is dead: it is judged by whether the
-// object changes, not by its times, since clocks differ.
-const (
-	beat    = 2 * time.Second
-	silence = 10 * time.Second
+	"github.com/ccmadm/ccmadm/doctor/runlease"
 )
 
 // removalPatience is for all that is removed, podPatience for the pod among it: its program has ten seconds to end.
@@ -113,15 +107,9 @@ func (r *run) removeKind(ctx context.Context, k kind, name string) error {
 	})
 }
 
-// renew says that the run is under way, as long as the context is there. One that is missed is not told.
-func (r *run) renew(ctx context.Context) {
-	leases := r.client.CoordinationV1().Leases(r.name)
-	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		now := metav1.NowMicro().UTC().Format(metav1.RFC3339Micro)
-		patch := fmt.Sprintf(`{"spec":{"renewTime":%q}}`, now)
-		options := metav1.PatchOptions{FieldManager: v1alpha1.FieldManager}
-		_, _ = leases.Patch(ctx, r.name, types.MergePatchType, []byte(patch), options)
-	}, beat)
+// runLease is that among the objects, whose name no other run has.
+func (r *run) runLease() *runlease.Lease {
+	return &runlease.Lease{Client: r.client, Namespace: r.name, Name: r.name, Holder: r.Holder, Lasts: runlease.Lasts}
 }
 
 // removeLeftovers removes what runs have left that were killed. Those that are under way stay.
@@ -134,19 +122,19 @@ func (r *run) removeLeftovers(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(silence):
+	case <-time.After(runlease.Lasts):
 	}
 	after, err := r.others(ctx)
 	if err != nil {
 		return err
 	}
 	for name, lease := range after {
-		was, known := before[name]
-		if !known || was != lease {
-			r.tell("%s is under way, by %s", name, finding.Clean(lease.holder))
+		holder := finding.Clean(runlease.Holder(lease))
+		if was, known := before[name]; !known || !runlease.Unchanged(was, lease) {
+			r.tell("%s is under way, by %s", name, holder)
 			continue
 		}
-		r.tell("removing %s, left by %s", name, finding.Clean(lease.holder))
+		r.tell("removing %s, left by %s", name, holder)
 		if err := r.remove(ctx, name); err != nil {
 			return err
 		}
@@ -154,36 +142,25 @@ func (r *run) removeLeftovers(ctx context.Context) error {
 	return nil
 }
 
-// sign is what is seen of another run.
-type sign struct{ holder, version string }
-
-// others are the rehearsals that there are, by name. One whose namespace is on its way out is none.
-func (r *run) others(ctx context.Context) (map[string]sign, error) {
+// others are the rehearsals that there are, by name, with their Leases, empty where there is none. One whose namespace is on its way out is none.
+func (r *run) others(ctx context.Context) (map[string]*coordinationv1.Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	list, err := r.client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.RehearsalLabel})
 	if err != nil {
 		return nil, fmt.Errorf("look for other rehearsals: %w", err)
 	}
-	found := map[string]sign{}
+	found := map[string]*coordinationv1.Lease{}
 	for _, n := range list.Items {
 		ours := strings.HasPrefix(n.Name, v1alpha1.RehearsalPrefix) && n.Labels[v1alpha1.RehearsalLabel] == n.Name
 		if !ours || n.DeletionTimestamp != nil {
 			continue
 		}
 		lease, err := r.client.CoordinationV1().Leases(n.Name).Get(ctx, n.Name, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-			found[n.Name] = sign{holder: "an unknown user"}
-		case err != nil:
+		if err != nil && !apierrors.IsNotFound(err) {
 			return nil, fmt.Errorf("look at Lease/%s/%s: %w", n.Name, n.Name, err)
-		default:
-			s := sign{holder: "an unknown user", version: lease.ResourceVersion}
-			if lease.Spec.HolderIdentity != nil {
-				s.holder = *lease.Spec.HolderIdentity
-			}
-			found[n.Name] = s
 		}
+		found[n.Name] = lease
 	}
 	return found, nil
 }

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/rehearsal"
 	"github.com/ccmadm/ccmadm/templates"
@@ -104,5 +107,26 @@ func TestCluster_RemovesAllKinds(t *testing.T) {
 				t.Errorf("%s has a %s, which is not removed", name, o.GetKind())
 			}
 		}
+	}
+}
+
+// TestCluster_Lost: a run that another one took for dead ends and says so: that one removes what the pod needs.
+func TestCluster_Lost(t *testing.T) {
+	client := plane.Admin(t)
+	k := &kubelet{status: running}
+	k.log = func(ctx context.Context, _ io.Writer, pod *corev1.Pod) {
+		if err := client.CoordinationV1().Leases(pod.Namespace).Delete(ctx, pod.Namespace, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+		<-ctx.Done() // the pod goes on
+	}
+	k.start(t)
+	report, err := Run(t.Context(), options(t, "/bin/ccm"))
+	var found *finding.Error
+	if report != nil || !errors.As(err, &found) || found.Hint == "" || !strings.Contains(err.Error(), "was deleted; another run may be under way") {
+		t.Errorf("got %+v, %v", report, err)
+	}
+	if names := left(t); len(names) > 0 {
+		t.Errorf("left behind: %v", names)
 	}
 }

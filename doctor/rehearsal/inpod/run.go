@@ -13,6 +13,7 @@ package inpod
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -29,6 +30,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/rehearsal"
+	"github.com/ccmadm/ccmadm/doctor/runlease"
 	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/templates"
 )
@@ -170,9 +172,18 @@ func (r *run) do(ctx context.Context) (*rehearsal.Report, error) {
 	if err := r.create(ctx); err != nil {
 		return nil, err
 	}
-	alive, stop := context.WithCancel(ctx)
-	defer stop()
-	go r.renew(alive)
+	alive, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	go func() { end(r.runLease().Renew(alive, nil)) }()
+	report, err := r.rehearse(alive)
+	if lost := context.Cause(alive); err != nil && errors.Is(lost, runlease.ErrLost) {
+		return nil, finding.Errorf("rehearse in Namespace/%s: %w", r.name, lost).WithHint("run the same command again")
+	}
+	return report, err
+}
+
+// rehearse makes the pod, and returns what it reports.
+func (r *run) rehearse(ctx context.Context) (*rehearsal.Report, error) {
 	if err := r.inForce(ctx); err != nil {
 		return nil, err
 	}
