@@ -75,6 +75,7 @@ const (
 	ComponentsDiffer       ID = "Q4"
 	KindMissing            ID = "Q5"
 	EtcdFull               ID = "Q6"
+	NodePressure           ID = "Q7"
 )
 
 // components is about the parts of a cluster.
@@ -112,6 +113,13 @@ func components() []Kind {
 			Why:   "The database has reached --quota-backend-bytes. Leases cannot be renewed, so no leader and no kubelet seems to report.",
 			Do:    "compact and defragment each member, then disarm the alarm; then find the client that writes so much",
 			Links: []string{"https://etcd.io/docs/v3.6/op-guide/maintenance/#space-quota"},
+		},
+		{
+			ID: NodePressure, Reason: "NodePressure", Title: "Node is short of disk, memory or process IDs", Severity: SeverityError,
+			Why: "The kubelet evicts pods, and the scheduler places none on the Node, until the condition is False.",
+			Do: "free what the condition names: `crictl rmi --prune` removes images that no container uses; give pods that need much memory " +
+				"limits, or machines of their own",
+			Links: []string{"https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/"},
 		},
 	}
 }

@@ -129,6 +129,17 @@ func TestJudge(t *testing.T) {
 		want   string
 	}{
 		{"all is well", func(*world) {}, ""},
+		{"disks of two Nodes are full", func(w *world) {
+			for i := range 2 {
+				w.Nodes[i].Status.Conditions = append(w.Nodes[i].Status.Conditions,
+					corev1.NodeCondition{Type: corev1.NodeDiskPressure, Status: corev1.ConditionTrue, Message: "kubelet has disk pressure"},
+					corev1.NodeCondition{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse})
+			}
+		}, "Q7 Node/cp1, Q7 Node/cp2"},
+		{"the disk of a Node was full before it was silent", func(w *world) {
+			w.Skip = func(node string) bool { return node == "cp2" }
+			w.Nodes[1].Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeDiskPressure, Status: corev1.ConditionTrue}}
+		}, ""},
 		{"kube-proxy selects no Node", func(w *world) {
 			d := w.daemonSets[0]
 			d.Spec.Template.Spec.NodeSelector, d.Status = map[string]string{"a": "b"}, appsv1.DaemonSetStatus{}

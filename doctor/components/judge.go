@@ -35,6 +35,7 @@ func Judge(seen *Seen, cluster Cluster) []finding.Finding {
 		list = append(list, j.lease(c)...)
 	}
 	list = append(list, j.others()...)
+	list = append(list, j.pressure()...)
 	return append(list, j.differences()...)
 }
 
@@ -53,6 +54,32 @@ func (j *judge) settled(match func(*corev1.Node) bool) []string {
 		}
 	}
 	return names
+}
+
+// shortages are the conditions for which a kubelet evicts pods, each with the command that shows what is used.
+func shortages() map[corev1.NodeConditionType]string {
+	return map[corev1.NodeConditionType]string{
+		corev1.NodeDiskPressure: "df -h", corev1.NodeMemoryPressure: "free -h", corev1.NodePIDPressure: "ps -e --no-headers | wc -l",
+	}
+}
+
+// pressure finds Nodes whose kubelet evicts pods. A Node that does not report any more has conditions of the past.
+func (j *judge) pressure() []finding.Finding {
+	var list []finding.Finding
+	commands := shortages()
+	for i := range j.Nodes {
+		n := &j.Nodes[i]
+		for _, c := range n.Status.Conditions {
+			command, short := commands[c.Type]
+			if !short || c.Status != corev1.ConditionTrue || j.Skip(n.Name) {
+				continue
+			}
+			f := finding.NodePressure.New("Node/"+n.Name, fmt.Sprintf("condition %s: %s", c.Type, c.Message))
+			f.Next = "on " + n.Name + ": " + command
+			list = append(list, f)
+		}
+	}
+	return list
 }
 
 // static judges a component that each control plane has as a static pod. Who is a control plane, kubeadm's label says.
