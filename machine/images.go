@@ -3,8 +3,10 @@ package machine
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -14,9 +16,9 @@ const KubernetesNamespace = "k8s.io"
 // HasImage asks the machine's container runtime whether it has an image, by its complete reference. It asks by crictl,
 // which knows every runtime, else by containerd's ctr. An error says that it cannot be asked, which is not a no.
 func (m *Machine) HasImage(ctx context.Context, ref string) (bool, error) {
-	out, err := m.Output(ctx, "crictl", "images", "--quiet", ref)
+	list, err := m.images(ctx)
 	if err == nil {
-		return len(bytes.TrimSpace(out)) > 0, nil
+		return slices.Contains(list, ref), nil
 	}
 	digest, last := m.ImageDigest(ctx, ref)
 	if last != nil {
@@ -25,10 +27,29 @@ func (m *Machine) HasImage(ctx context.Context, ref string) (bool, error) {
 	return digest != "", nil
 }
 
+// images are the references of all images that the container runtime has. A filter is not asked for: containerd ignores it.
+func (m *Machine) images(ctx context.Context) ([]string, error) {
+	out, err := m.Output(ctx, "crictl", "images", "--output", "json")
+	if err != nil {
+		return nil, err
+	}
+	var found struct {
+		Images []struct{ RepoTags, RepoDigests []string }
+	}
+	if err := json.Unmarshal(out, &found); err != nil {
+		return nil, fmt.Errorf("read what crictl images prints: %w", err)
+	}
+	var list []string
+	for _, image := range found.Images {
+		list = slices.Concat(list, image.RepoTags, image.RepoDigests)
+	}
+	return list, nil
+}
+
 // PullImage has the machine's container runtime pull an image, with the mirrors and the proxy that the runtime has. asked is false where
 // crictl is missing, or does not reach the runtime: nothing is known of the image then.
 func (m *Machine) PullImage(ctx context.Context, ref string) (asked bool, err error) {
-	if _, err := m.Output(ctx, "crictl", "images", "--quiet", ref); err != nil {
+	if _, err := m.images(ctx); err != nil {
 		return false, err
 	}
 	var out bytes.Buffer

@@ -79,7 +79,7 @@ const KubeletUnit = "[Service]\nEnvironment=\"KUBELET_CONFIG_ARGS=--config=/var/
 func New(t *testing.T) (*machine.Machine, *Commands) {
 	t.Helper()
 	runner := &Commands{
-		Answers: map[string]string{"kubeadm version": "v1.36.3\n", "systemctl cat kubelet": KubeletUnit},
+		Answers: map[string]string{"kubeadm version": "v1.36.3\n", "systemctl cat kubelet": KubeletUnit, "crictl images --output json": `{"images": []}`},
 		Fails:   map[string]error{},
 	}
 	m := machine.At(t.TempDir())

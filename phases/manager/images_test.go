@@ -12,9 +12,15 @@ import (
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
+// theirs is what crictl prints of a machine that has another image, and this one.
+func theirs(image string) string {
+	return `{"images": [{"id": "sha256:89e0", "repoTags": ["registry.k8s.io/pause:3.10.2"], "repoDigests": []},
+		{"id": "sha256:6b86", "repoTags": ["` + image + `"], "repoDigests": []}]}`
+}
+
 func TestCheckImages(t *testing.T) {
 	const image = "ghcr.io/ccmadm/cloud-controller-manager:v0.1.0-3-g15514741"
-	const crictl, ctr = "crictl images --quiet " + image, "ctr --namespace k8s.io images list name==" + image
+	const crictl, ctr = "crictl images --output json", "ctr --namespace k8s.io images list name==" + image
 	const released = "ghcr.io/ccmadm/cloud-controller-manager:v0.1.0"
 	absent := errors.New("executable file not found in $PATH")
 	for _, tt := range []struct {
@@ -32,13 +38,13 @@ func TestCheckImages(t *testing.T) {
 			name: "a release cannot be pulled", version: "v0.1.0", fails: map[string]error{"crictl pull": errors.New("exit status 1")},
 			wantErr: "image " + released + " is not on this machine and cannot be pulled",
 		},
-		{name: "a release was imported", version: "v0.1.0", answers: map[string]string{"crictl images --quiet " + released: "sha256:6b86f7d7\n"}},
+		{name: "a release was imported", version: "v0.1.0", answers: map[string]string{crictl: theirs(released)}},
 		{
 			name: "a release, without crictl", version: "v0.1.0", fails: map[string]error{"crictl": absent},
 			wantOut: "whether image " + released + " can be pulled is unknown",
 		},
 		{name: "no registry and no machine has it", wantErr: "this build has no published image: ccmadm v0.1.0-3-g15514741 is no release, and " + image},
-		{name: "it was imported", answers: map[string]string{crictl: "sha256:6b86f7d7\n"}},
+		{name: "it was imported", answers: map[string]string{crictl: theirs(image)}},
 		{name: "it was imported, without crictl", answers: map[string]string{ctr: "REF TYPE DIGEST\n" + image + " application/vnd.oci.image.index.v1+json sha256:6b86f7d7 9.3 MiB linux/amd64 -\n"}, fails: map[string]error{"crictl": absent}},
 		{name: "it was not, without crictl", fails: map[string]error{"crictl": absent}, wantErr: "was not imported on this machine"},
 		{
