@@ -34,7 +34,7 @@ func TestReleasedAirGap(t *testing.T) {
 	if out := l.must(t, "cp1", "cd /root && ccmadm images load images.tar"); !strings.Contains(out, "unchanged") {
 		t.Errorf("the second load prints\n%s", out)
 	}
-	join := joinLine(t, l.must(t, "cp1", ccmadmInit+" --routes"))
+	join := joinLine(t, l.must(t, "cp1", ccmadmInit+" --mode DaemonSet --node-agent"))
 	for _, m := range l.nodes[1:] {
 		l.must(t, m, join)
 	}
