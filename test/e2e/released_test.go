@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"crypto/tls"
 	"fmt"
 	"io"
 	"log"
@@ -72,23 +71,13 @@ func (l *lab) publish(t *testing.T, version string) {
 	for _, prefix := range []string{"/ccmadm/ccmadm/releases/latest/download/", "/ccmadm/ccmadm/releases/download/" + version + "/"} {
 		files.Handle(prefix, http.StripPrefix(prefix, http.FileServer(http.Dir(*distFolder))))
 	}
-	listener, err := listenIn(t.Context(), l.pid(t, web), net.JoinHostPort(l.address(t, web), "443"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	_, authority := l.serveTLS(t, web, net.JoinHostPort(l.address(t, web), "443"), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Host == "ghcr.io" {
 			images.ServeHTTP(w, r)
 			return
 		}
 		files.ServeHTTP(w, r)
-	}))
-	_ = server.Listener.Close()
-	server.Listener = listener
-	certificate, authority := selfSigned(t, "github.com", "ghcr.io")
-	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
-	server.StartTLS()
-	t.Cleanup(server.Close)
+	}), "github.com", "ghcr.io")
 
 	archives := strings.TrimSpace(labOutput(t, "packages", "curl", "ca-certificates", "less", "sudo", "openssl", "jq", "apt"))
 	for _, m := range []string{"cp1", "w1", "w2"} {
@@ -154,6 +143,11 @@ sha256sum --check --ignore-missing --strict SHA256SUMS
 jq -r '.packages[].externalRefs[]?.referenceLocator' ccmadm_${VERSION}_linux_amd64.tar.gz.spdx.json`
 )
 
+// verifying has commands follow the download of the page.
+func verifying(version string, list ...string) string {
+	return "set -e; cd /root/verify; VERSION=" + version + "\n" + verifyDownload + "\n" + strings.Join(list, "\n")
+}
+
 // followVerify verifies what was downloaded, and again each file after one byte of it was changed.
 func (l *lab) followVerify(t *testing.T, version string) {
 	t.Helper()
@@ -163,10 +157,7 @@ func (l *lab) followVerify(t *testing.T, version string) {
 	}
 	l.must(t, "w2", "mkdir /root/verify")
 	l.putOn(t, "w2", "/root/verify/cosign.pub", string(key))
-	commands := func(list ...string) string {
-		return "set -e; cd /root/verify; VERSION=" + version + "\n" + verifyDownload + "\n" + strings.Join(list, "\n")
-	}
-	out := l.must(t, "w2", commands(verifySignature, verifySums, verifyProvenance, verifySBOM))
+	out := l.must(t, "w2", verifying(version, verifySignature, verifySums, verifyProvenance, verifySBOM))
 	for _, want := range []string{
 		"Verified OK", "ccmadm_" + version + "_linux_amd64.tar.gz: OK", "_provenance.json: OK", ".spdx.json: OK", "pkg:golang/k8s.io/client-go@",
 		`"gitCommit"`,
@@ -209,9 +200,8 @@ cosign verify-blob-attestation --key cosign.pub --bundle ccmadm_${VERSION}_prove
 func (l *lab) followCosign(t *testing.T, version string) {
 	t.Helper()
 	l.install(t, "w2", "github.com/sigstore/cosign/v2/cmd/cosign@v2.6.5", "cosign")
-	inFolder := "set -e; cd /root/verify; VERSION=" + version + "\n" + verifyDownload + "\n"
 	for _, command := range []string{cosignSums, cosignProvenance} {
-		if out := l.must(t, "w2", inFolder+command); !strings.Contains(out, "Verified OK") {
+		if out := l.must(t, "w2", verifying(version, command)); !strings.Contains(out, "Verified OK") {
 			t.Errorf("cosign printed\n%s", out)
 		}
 	}
@@ -219,7 +209,7 @@ func (l *lab) followCosign(t *testing.T, version string) {
 	for file, command := range map[string]string{
 		"SHA256SUMS": last.FindString(cosignSums), "ccmadm_" + version + "_linux_amd64.tar.gz": last.FindString(cosignProvenance),
 	} {
-		if r := l.sh(t, "w2", inFolder+"echo >> "+file+"\n"+command); r.code == 0 || strings.Contains(r.out, "Verified OK") {
+		if r := l.sh(t, "w2", verifying(version, "echo >> "+file, command)); r.code == 0 || strings.Contains(r.out, "Verified OK") {
 			t.Errorf("cosign took %s with one byte more:\n%s", file, r.out)
 		}
 	}

@@ -46,25 +46,34 @@ func (s *inventoryServer) answer(status int, content string) {
 func serveInventory(t *testing.T, l *lab, machine string) *inventoryServer {
 	t.Helper()
 	address := strings.TrimSpace(l.must(t, machine, "ip -4 -o address show dev eth0 | awk '{print $4}' | cut -d/ -f1"))
-	listener, err := listenIn(t.Context(), l.pid(t, machine), net.JoinHostPort(address, "0"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &inventoryServer{url: "https://" + listener.Addr().String() + "/machines.yaml"}
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	s := &inventoryServer{}
+	var at string
+	at, s.authority = l.serveTLS(t, machine, net.JoinHostPort(address, "0"), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		w.WriteHeader(s.status)
 		_, _ = io.WriteString(w, s.content)
-	}))
+	}), address)
+	s.url = "https://" + at + "/machines.yaml"
+	return s
+}
+
+// serveTLS serves at an address of a machine until the test ends, with a certificate for hosts. It returns the address with its port, and
+// the certificate as PEM.
+func (l *lab) serveTLS(t *testing.T, machine, address string, handler http.Handler, hosts ...string) (at, authority string) {
+	t.Helper()
+	listener, err := listenIn(t.Context(), l.pid(t, machine), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(handler)
 	_ = server.Listener.Close()
 	server.Listener = listener
-	var certificate tls.Certificate
-	certificate, s.authority = selfSigned(t, address)
+	certificate, authority := selfSigned(t, hosts...)
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	return s
+	return listener.Addr().String(), authority
 }
 
 // selfSigned makes a certificate for addresses or host names, and returns it as PEM, too.
