@@ -121,6 +121,16 @@ func (w *world) crash(prefix string) {
 	}
 }
 
+// exit leaves kube-proxy between two starts, with so many restarts.
+func (w *world) exit(restarts int32) {
+	w.crash(Proxy)
+	for _, p := range w.named(Proxy) {
+		status := &p.Status.ContainerStatuses[0]
+		status.State, status.RestartCount = status.LastTerminationState, restarts
+	}
+	w.daemonSets[0].Status.NumberReady = 0
+}
+
 // TestJudge has what people have broken in clusters for which there was no detector.
 func TestJudge(t *testing.T) {
 	for _, tt := range []struct {
@@ -136,7 +146,7 @@ func TestJudge(t *testing.T) {
 					corev1.NodeCondition{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse})
 			}
 		}, "Q7 Node/cp1, Q7 Node/cp2"},
-		{"the disk of a Node was full before it was silent", func(w *world) {
+		{"the disk of a Node was full before it stopped reporting", func(w *world) {
 			w.Skip = func(node string) bool { return node == "cp2" }
 			w.Nodes[1].Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeDiskPressure, Status: corev1.ConditionTrue}}
 		}, ""},
@@ -154,22 +164,8 @@ func TestJudge(t *testing.T) {
 			w.crash(DNS)
 			w.deployments[0].Status.ReadyReplicas = 0
 		}, "Q2 Deployment/kube-system/coredns"},
-		{"kube-proxy exits again, and is between two starts", func(w *world) {
-			w.crash(Proxy)
-			for _, p := range w.named(Proxy) {
-				status := &p.Status.ContainerStatuses[0]
-				status.State, status.RestartCount = status.LastTerminationState, 3
-			}
-			w.daemonSets[0].Status.NumberReady = 0
-		}, "Q2 DaemonSet/kube-system/kube-proxy"},
-		{"kube-proxy exited once", func(w *world) {
-			w.crash(Proxy)
-			for _, p := range w.named(Proxy) {
-				status := &p.Status.ContainerStatuses[0]
-				status.State, status.RestartCount = status.LastTerminationState, 1
-			}
-			w.daemonSets[0].Status.NumberReady = 0
-		}, ""},
+		{"kube-proxy exits again, and is between two starts", func(w *world) { w.exit(3) }, "Q2 DaemonSet/kube-system/kube-proxy"},
+		{"kube-proxy exited once", func(w *world) { w.exit(1) }, ""},
 		{"CoreDNS is scaled to nothing", func(w *world) {
 			w.without(DNS)
 			w.deployments[0].Spec.Replicas, w.deployments[0].Status.ReadyReplicas = new(int32(0)), 0

@@ -62,7 +62,7 @@ func TestAwaitBalancers_EndCutsQuestion(t *testing.T) {
 	}
 }
 
-// A pod of a DaemonSet has its labels, and goes with it: nobody has to delete it by hand.
+// A pod of a DaemonSet has its labels, and is deleted with it.
 func TestGoesWithOwner(t *testing.T) {
 	owned := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", Name: "onprem-cloud-controller-manager", Controller: new(true)}},
