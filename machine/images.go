@@ -54,7 +54,10 @@ func (m *Machine) PullImage(ctx context.Context, ref string) (asked bool, err er
 	}
 	var out bytes.Buffer
 	if err := m.Runner.Run(ctx, Command{Name: "crictl", Args: []string{"pull", ref}, Out: &out, Err: &out, Changes: true}); err != nil {
-		return true, fmt.Errorf("run crictl pull %s: %w: %s", ref, errors.Join(err, ctx.Err()), lastLine(out.Bytes()))
+		if ctx.Err() != nil { // how the program ended says less
+			err = context.Cause(ctx)
+		}
+		return true, fmt.Errorf("run crictl pull %s: %w: %s", ref, err, lastLine(out.Bytes()))
 	}
 	return true, nil
 }
