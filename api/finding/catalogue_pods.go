@@ -76,6 +76,11 @@ const (
 	KindMissing            ID = "Q5"
 	EtcdFull               ID = "Q6"
 	NodePressure           ID = "Q7"
+	ComponentForbidden     ID = "Q8"
+	WriteRefused           ID = "Q9"
+	ExtensionDown          ID = "Q10"
+	ServiceWithoutPods     ID = "Q11"
+	ConfigurationMissing   ID = "Q12"
 )
 
 // components is about the parts of a cluster.
@@ -120,6 +125,35 @@ func components() []Kind {
 			Do: "free what the condition names: `crictl rmi --prune` removes images that no container uses; give pods that need much memory " +
 				"limits, or machines of their own",
 			Links: []string{"https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/"},
+		},
+		{
+			ID: ComponentForbidden, Reason: "ComponentForbidden", Severity: SeverityError,
+			Title: "Component is not allowed to do what it needs",
+			Why:   "The API server answers its requests with Forbidden. What runs goes on with what it knows, and what starts does not work.",
+			Do:    "restore the role and its binding: kube-apiserver writes its default ones when it starts, kubeadm's phases write kubeadm's",
+			Links: []string{"https://kubernetes.io/docs/reference/access-authn-authz/rbac/#auto-reconciliation"},
+		},
+		{
+			ID: WriteRefused, Reason: "WriteRefused", Title: "Admission refuses a write that the cluster depends on", Severity: SeverityError,
+			Why: "A dry run of the same request was refused, so pods, Leases or Nodes cannot be made or updated.",
+			Do: "correct what refuses: the policy, the quota, the namespace's labels, or the webhook, which should exempt kube-system or have " +
+				"failurePolicy Ignore",
+			Links: []string{"https://kubernetes.io/docs/concepts/cluster-administration/admission-webhooks-good-practices/"},
+		},
+		{
+			ID: ExtensionDown, Reason: "ExtensionDown", Title: "APIService is not available", Severity: SeverityWarning,
+			Why: "Clients that list all resources wait for it, and a deleted namespace stays until it answers.",
+			Do:  "start the pods of its Service, or delete the APIService if what served it was removed",
+		},
+		{
+			ID: ServiceWithoutPods, Reason: "ServiceWithoutPods", Title: "Service of the cluster does not lead to its pods", Severity: SeverityError,
+			Why: "Its pods run, and clients of its address get no answer.",
+			Do:  "give the Service the selector, the ports and the address that kubeadm wrote",
+		},
+		{
+			ID: ConfigurationMissing, Reason: "ConfigurationMissing", Title: "kubeadm's configuration is missing in the cluster", Severity: SeverityError,
+			Why: "kubeadm join and kubeadm upgrade read it, and refuse to work without.",
+			Do:  "upload it again: `kubeadm init phase upload-config all --config FILE`, with the file that the cluster was made with",
 		},
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
@@ -23,6 +24,17 @@ type Collector struct {
 	mu   sync.Mutex
 	seen Seen
 	on   map[string][]string // Nodes with a pod, by DaemonSet
+	// proxy is the pod template of kube-proxy.
+	proxy *corev1.PodTemplateSpec
+	// endpoints are of Services that every cluster depends on, by their object.
+	endpoints map[string][]discoveryv1.EndpointSlice
+}
+
+// ProxyTemplate is the pod template of kube-proxy, as its DaemonSet has it. Nil: there is none.
+func (c *Collector) ProxyTemplate() *corev1.PodTemplateSpec {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.proxy
 }
 
 // Pod takes a pod.
@@ -57,6 +69,11 @@ func (c *Collector) trimmed(p *corev1.Pod) corev1.Pod {
 
 // DaemonSet takes one of kube-system.
 func (c *Collector) DaemonSet(d *appsv1.DaemonSet) {
+	if d.Name == Proxy {
+		c.mu.Lock()
+		c.proxy = d.Spec.Template.DeepCopy()
+		c.mu.Unlock()
+	}
 	c.add(Workload{
 		Kind: daemonSet, Name: d.Name, Wanted: d.Status.DesiredNumberScheduled, Ready: d.Status.NumberReady,
 		Observed: d.Status.ObservedGeneration >= d.Generation && d.DeletionTimestamp == nil, Selector: d.Spec.Template.Spec.NodeSelector,
@@ -94,9 +111,16 @@ func (c *Collector) Seen(all []corev1.Node) *Seen {
 			w.Nodes = slices.Sorted(slices.Values(c.on[w.Name]))
 		}
 	}
+	for i := range c.seen.Services {
+		s := &c.seen.Services[i]
+		if all, asked := c.endpoints[s.Object]; asked {
+			s.countReady(all)
+		}
+	}
 	byName := func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) }
 	slices.SortFunc(c.seen.Static, byName)
 	slices.SortFunc(c.seen.Unready, byName)
+	slices.SortFunc(c.seen.Services, func(a, b Service) int { return strings.Compare(a.Object, b.Object) })
 	slices.SortFunc(c.seen.Workloads, func(a, b Workload) int { return strings.Compare(a.object(), b.object()) })
 	return &c.seen
 }

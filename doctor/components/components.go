@@ -77,6 +77,8 @@ type Seen struct {
 	Static []corev1.Pod `json:"static,omitempty"`
 	// Unready are pods of workloads that are not ready, at most [mostUnready].
 	Unready []corev1.Pod `json:"unready,omitempty"`
+	// Services are those that every cluster depends on. Empty: they were not looked for.
+	Services []Service `json:"services,omitempty"`
 	// Logs are the last lines of unready pods, by name.
 	Logs map[string][]string `json:"logs,omitempty"`
 }
@@ -140,6 +142,8 @@ type Cluster struct {
 	Events []corev1.Event
 	// ServiceSubnet and PodSubnet are of kubeadm's ClusterConfiguration. Empty: it has none, or its extraArgs win.
 	ServiceSubnet, PodSubnet string
+	// DNSAddress is what kubelets tell pods to ask (clusterDNS). Empty: it is not known.
+	DNSAddress string
 	// ExternalEtcd says that kubeadm did not make etcd; Kubeadm that kubeadm's configuration is in the cluster.
 	ExternalEtcd, Kubeadm bool
 	// Manager is the workload that initializes Nodes, as DaemonSet/kube-system/NAME: it is judged elsewhere.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/doctor/requests"
 )
 
 // detectors lists everything that is looked for, causes before what they explain.
@@ -17,6 +18,11 @@ func detectors() []detector {
 		finding.NoLeader, finding.LeaderSilent, finding.BalancerPending, finding.BalancerStuck, finding.ShutdownStays,
 	}
 	unanswered := []finding.ID{finding.NodeServiceUnanswered, finding.NodeServerUnreached, finding.NodeDNSUnanswered, finding.NodeBalancerUnreached}
+	// No manager depends on permissions of other components, and nothing on extensions of the API.
+	ofComponents := []finding.ID{finding.ComponentMissing, finding.ComponentUnready, finding.ComponentWithoutLeader}
+	refusals := map[finding.ID][]finding.ID{
+		finding.ComponentForbidden: ofComponents, finding.WriteRefused: slices.Concat(unplaced, leaderless, ofComponents),
+	}
 	others := slices.Concat(stopped, leaderless, []finding.ID{finding.LeaseLost}) // lost to another holder
 	return []detector{
 		{"webhooks", []string{partValidating, partMutating}, unserved, nil, byGuards, true},
@@ -31,6 +37,8 @@ func detectors() []detector {
 		{"holders", []string{partLeases, partPods}, abandonedLease, others, nil, true},
 		{"managers", []string{partLeases, partPods}, twoManagers, []finding.ID{finding.ManagerFails}, nil, true},
 		{"permissions", []string{partPods}, permissions, slices.Concat(stopped, leaderless, []finding.ID{finding.ManagerFails}), byVerbs, true},
+		{"requests", nil, ofSnapshot(func(s *Snapshot) []finding.Finding { return requests.Judge(s.Served) }), nil, byID(refusals), true},
+		{"configurations", nil, ofSnapshot(unusable), nil, nil, false},
 		{"components", []string{partNodes, partPods, partDeployments, partDaemonSets}, deviations, nil, also(finding.KindMissing, finding.PoolNotFound), false},
 		{"deleted Nodes", []string{partNodes, partHeartbeats}, kubeletsWithoutNode, nil, nil, false},
 		{"nodes", []string{partNodes}, waitingNodes, leaderless, bySilence, false},
@@ -58,6 +66,11 @@ func detectors() []detector {
 		{"kube-proxy of later versions", []string{partProxy, partVersion}, ofSnapshot(endingProxyMode), nil, nil, false},
 		{"externalIPs of later versions", []string{partServices, partVersion}, ofSnapshot(endingExternalIPs), nil, nil, false},
 	}
+}
+
+// byID is what each kind of a detector's findings explains.
+func byID(explains map[finding.ID][]finding.ID) func(*view, *finding.Finding, []finding.ID) []finding.ID {
+	return func(_ *view, f *finding.Finding, _ []finding.ID) []finding.ID { return explains[f.ID] }
 }
 
 // asked are the findings of some IDs of what pods asked from Nodes.

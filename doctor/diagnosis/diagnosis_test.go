@@ -131,7 +131,7 @@ func TestDiagnose(t *testing.T) {
 		}}, "G2(1)"},
 		{"a Service that is new", []func(*Snapshot){service("web", time.Minute)}, ""},
 		{"a Service of another class", []func(*Snapshot){service("web", time.Hour, func(s *corev1.Service) { s.Spec.LoadBalancerClass = new("example.org/lb") })}, ""},
-		{"serving certificates", []func(*Snapshot){requests(3)}, "I2(3)"},
+		{"serving certificates", []func(*Snapshot){certificateRequests(3)}, "I2(3)"},
 		{"two faults", []func(*Snapshot){stale, webhook(0)}, "B7(1) W7(1)"},
 		{"pods not seen: no word that there are none", []func(*Snapshot){tainted, leaderless, without(partPods, partDeployments)}, "W13(1) W6(11)"},
 		{"Leases not seen: no word that nobody leads", []func(*Snapshot){without(partLeases)}, "W15(1)"},
@@ -231,7 +231,7 @@ func args(list ...string) func(*Snapshot) {
 	}
 }
 
-func requests(n int) func(*Snapshot) {
+func certificateRequests(n int) func(*Snapshot) {
 	return func(s *Snapshot) {
 		for i := range n {
 			r := certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("csr-%d", i), CreationTimestamp: ago(time.Hour)}}

@@ -3,6 +3,7 @@ package diagnosis
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -19,7 +21,9 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/components"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/doctor/requests"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -51,18 +55,117 @@ func (l *looking) cluster(ctx context.Context, c kubernetes.Interface) {
 		data, err := c.Discovery().RESTClient().Get().AbsPath("/version").DoRaw(ctx) // ServerVersion takes no context
 		return func() { s.Version = gitVersion(data) }, err
 	})
-	config := func(what, name, key string, keep func(string)) {
-		l.ask(what, func() (func(), error) {
-			cm, err := c.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, name, metav1.GetOptions{})
+	for _, read := range l.configurations() {
+		l.ask(read.part, func() (func(), error) {
+			cm, err := c.CoreV1().ConfigMaps(read.namespace).Get(ctx, read.name, metav1.GetOptions{})
 			if apierrors.IsNotFound(err) {
-				return nil, nil
+				return func() { s.configurationLacks(read, "it does not exist") }, nil
 			}
-			return func() { keep(cm.Data[key]) }, err
+			return func() {
+				text := cm.Data[read.key]
+				read.keep(text)
+				if problem := read.problem(text); problem != "" {
+					s.configurationLacks(read, problem)
+				}
+			}, err
 		})
 	}
-	config(partKubeadm, "kubeadm-config", "ClusterConfiguration", func(text string) { s.Kubeadm = redactKubeadm(text) })
-	config(partProxy, "kube-proxy", "config.conf", func(text string) { s.ProxyMode = proxyMode(text) })
-	config(partRecord, v1alpha1.RecordName, v1alpha1.RecordKey, s.readRecord)
+}
+
+// configuration is a ConfigMap with a document that something reads when it starts.
+type configuration struct {
+	part, namespace, name, key string
+	keep                       func(text string)
+	// kind is that of the document. Empty: it is not judged here.
+	kind string
+	// workload reads it: without the workload, it may be missing. Empty: kubeadm reads it.
+	workload string
+}
+
+func (l *looking) configurations() []configuration {
+	s := l.snapshot
+	none := func(string) {}
+	return []configuration{
+		{partKubeadm, v1alpha1.Namespace, "kubeadm-config", "ClusterConfiguration", func(text string) { s.Kubeadm = redactKubeadm(text) }, "ClusterConfiguration", ""},
+		{partKubelet, v1alpha1.Namespace, "kubelet-config", "kubelet", func(text string) { s.ClusterDNS = kubeletDNS(text) }, "KubeletConfiguration", ""},
+		{partClusterInfo, metav1.NamespacePublic, "cluster-info", "kubeconfig", none, "Config", ""},
+		{partProxy, v1alpha1.Namespace, "kube-proxy", "config.conf", func(text string) { s.ProxyMode = proxyMode(text) }, "KubeProxyConfiguration", components.Proxy},
+		{partCorefile, v1alpha1.Namespace, "coredns", "Corefile", none, "Corefile", components.DNS},
+		{partRecord, v1alpha1.Namespace, v1alpha1.RecordName, v1alpha1.RecordKey, s.readRecord, "", ""},
+	}
+}
+
+// ofKubernetes is the plugin of a Corefile that answers for names of Services.
+var ofKubernetes = regexp.MustCompile(`(?m)^\s*kubernetes\s`)
+
+// problem says why the document cannot be used; empty: it can.
+func (c *configuration) problem(text string) string {
+	var read struct {
+		Kind string `json:"kind"`
+	}
+	switch {
+	case c.kind == "":
+		return ""
+	case text == "":
+		return "it has no key " + c.key
+	case c.kind == "Corefile":
+		if !ofKubernetes.MatchString(text) {
+			return "its Corefile has no plugin kubernetes: names of Services do not resolve"
+		}
+		return ""
+	}
+	if err := yaml.Unmarshal([]byte(text), &read); err != nil {
+		return "its key " + c.key + " is not YAML"
+	}
+	if read.Kind != c.kind {
+		return fmt.Sprintf("its key %s has kind %q, want %s", c.key, finding.Clean(read.Kind), c.kind)
+	}
+	return ""
+}
+
+// configurationLacks keeps what is wrong with a ConfigMap that is judged.
+func (s *Snapshot) configurationLacks(c configuration, problem string) {
+	if c.kind != "" {
+		s.Configurations = append(s.Configurations, Configuration{"ConfigMap/" + c.namespace + "/" + c.name, problem, c.workload})
+	}
+}
+
+// kubeletDNS is the first address of a KubeletConfiguration's clusterDNS.
+func kubeletDNS(text string) string {
+	var c struct {
+		ClusterDNS []string `json:"clusterDNS"`
+	}
+	if err := yaml.Unmarshal([]byte(text), &c); err != nil || len(c.ClusterDNS) == 0 {
+		return ""
+	}
+	return finding.Clean(c.ClusterDNS[0])
+}
+
+// requests asks what the API server would not serve, of a cluster of kubeadm: others grant and run what they want.
+func (l *looking) requests(ctx context.Context, c kubernetes.Interface) {
+	s := l.snapshot
+	if s.Kubeadm == "" || s.notSeen(partNodes) != nil {
+		return
+	}
+	cluster := requests.Cluster{Has: s.Components.Has, Proxy: l.parts.ProxyTemplate()}
+	for i := range s.Nodes {
+		if nodes.IsControlPlane(&s.Nodes[i]) || cluster.Node == "" {
+			cluster.Node = s.Nodes[i].Name
+		}
+	}
+	s.Served = &requests.Seen{}
+	l.ask(partPermissions, func() (func(), error) {
+		denied, err := requests.Denied(ctx, c, cluster)
+		return func() { s.Served.Denied = denied }, err
+	})
+	l.ask(partWrites, func() (func(), error) {
+		refused, err := requests.Refused(ctx, c, cluster)
+		return func() { s.Served.Refused = refused }, err
+	})
+	l.ask(partExtensions, func() (func(), error) {
+		unavailable, err := requests.Extensions(ctx, c)
+		return func() { s.Served.Unavailable = unavailable }, err
+	})
 }
 
 // proxyMode is the mode of a KubeProxyConfiguration. What cannot be read has none.
@@ -125,9 +228,26 @@ func (l *looking) besides(ctx context.Context, c kubernetes.Interface) {
 		if len(svc.Spec.ExternalIPs) > 0 {
 			external = append(external, "Service/"+svc.Namespace+"/"+svc.Name)
 		}
+		l.parts.Served(svc)
 		trimService(svc)
 		return svc.Spec.Type == corev1.ServiceTypeLoadBalancer || slices.Contains(svc.Finalizers, v1alpha1.LoadBalancerFinalizer)
 	}, func(all []corev1.Service) { s.Services, s.ExternalIPs = all, external })
+	l.served(ctx, c)
+}
+
+// served counts the endpoints of the Services that every cluster depends on.
+func (l *looking) served(ctx context.Context, c kubernetes.Interface) {
+	for _, service := range components.Depended() {
+		l.ask("endpoints of Service/"+service.String(), func() (func(), error) {
+			all, err := c.DiscoveryV1().EndpointSlices(service.Namespace).List(ctx, metav1.ListOptions{
+				LabelSelector: discoveryv1.LabelServiceName + "=" + service.Name, Limit: pageSize,
+			})
+			if err != nil {
+				return nil, err
+			}
+			return func() { l.parts.Endpoints(service, all.Items) }, nil
+		})
+	}
 }
 
 // admission reads what can refuse a write: webhooks, and unanswered certificate requests.

@@ -111,6 +111,7 @@ func (l *looking) closer(ctx context.Context, c kubernetes.Interface, profiles t
 		l.pools(ctx, c)
 	}
 	l.unreadyLogs(ctx, c)
+	l.requests(ctx, c)
 	l.wg.Wait()
 	v := newView(s)
 	f := v.facts

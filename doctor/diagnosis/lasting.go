@@ -2,6 +2,7 @@ package diagnosis
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -267,7 +268,7 @@ func deviations(v *view) []finding.Finding {
 	config := readClusterConfiguration(v.Kubeadm)
 	cluster := components.Cluster{
 		Now: v.Taken, Nodes: v.Nodes, Leases: v.Leases, Events: v.Events,
-		Kubeadm: v.Kubeadm != "", ExternalEtcd: config.Etcd.External != nil,
+		Kubeadm: v.Kubeadm != "", DNSAddress: v.ClusterDNS, ExternalEtcd: config.Etcd.External != nil,
 		ServiceSubnet: config.Networking.ServiceSubnet, PodSubnet: config.Networking.PodSubnet,
 		Skip: func(node string) bool { return states[node] != nodes.Ready },
 	}
@@ -279,6 +280,33 @@ func deviations(v *view) []finding.Finding {
 		f := finding.KindMissing.New("CustomResourceDefinition/addresspools."+v1alpha1.GroupName,
 			"the API server does not know AddressPools, and node agents run: no load balancer gets an address, and none is announced")
 		f.Next = "ccmadm apply --force, then: kubectl apply -f FILE with the AddressPools, from a backup"
+		list = append(list, f)
+	}
+	return list
+}
+
+// unusable finds configurations that what reads them cannot use. A cluster that kubeadm did not make has none of them.
+func unusable(s *Snapshot) []finding.Finding {
+	byKubeadm := slices.DeleteFunc(slices.Clone(s.Configurations), func(c Configuration) bool { return c.Workload != "" })
+	if s.Kubeadm == "" && len(byKubeadm) > 1 {
+		return nil
+	}
+	var list []finding.Finding
+	for _, c := range s.Configurations {
+		if c.Workload != "" && !s.Components.Has(c.Workload) {
+			continue
+		}
+		f := finding.ConfigurationMissing.New(c.Object, c.Problem)
+		switch {
+		case strings.HasSuffix(c.Object, "/cluster-info"):
+			f.Next = "on a control plane: kubeadm init phase bootstrap-token --skip-token-print"
+		case c.Workload == components.DNS:
+			f.Next = "kubectl -n kube-system edit configmap coredns"
+		case c.Workload != "":
+			f.Next = "on a control plane: kubeadm init phase addon kube-proxy --config FILE, with the file that the cluster was made with"
+		default:
+			f.Next = "on a control plane: kubeadm init phase upload-config all --config FILE, with the file that the cluster was made with"
+		}
 		list = append(list, f)
 	}
 	return list

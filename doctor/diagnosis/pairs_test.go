@@ -35,7 +35,7 @@ func single() map[finding.ID][]func(*Snapshot) {
 		"G2":  {service("web", time.Hour), excluded},
 		"H2":  {secondManager},
 		"H5":  {kept("old-cp_1f0a", 3*time.Hour, time.Hour), logged("attempting to acquire leader lease")},
-		"I2":  {requests(3)},
+		"I2":  {certificateRequests(3)},
 		"K1":  {host(Host{Unit: &HostUnit{Load: "loaded", Active: "inactive", Sub: "dead"}})},
 		"K7":  {host(Host{Unit: kubelet, Clock: &HostClock{Server: "https://x", Ahead: 900}})},
 		"K10": {host(Host{Unit: kubelet, Disks: []HostDisk{{Path: "/var/log", Bytes: 1 << 30, FreeBytes: 1 << 20}}})},

@@ -32,6 +32,7 @@ import (
 	"github.com/ccmadm/ccmadm/doctor/components"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/doctor/probe"
+	"github.com/ccmadm/ccmadm/doctor/requests"
 )
 
 // The document's version and kind. A field that is added keeps the version; one that changes its meaning does not.
@@ -62,6 +63,10 @@ type Snapshot struct {
 	Inventory string `json:"inventory,omitempty"`
 	// Kubeadm is the ClusterConfiguration that kubeadm keeps in the cluster.
 	Kubeadm string `json:"kubeadm,omitempty"`
+	// ClusterDNS is the address that kubelets tell pods to ask, by the KubeletConfiguration in the cluster.
+	ClusterDNS string `json:"clusterDNS,omitempty"`
+	// Configurations are ConfigMaps that kubeadm made and that cannot be used.
+	Configurations []Configuration `json:"configurations,omitempty"`
 
 	Nodes []corev1.Node `json:"nodes,omitempty"`
 	// Heartbeats are the Leases of kubelets, Leases all others of kube-system, and the manager's where it is elsewhere.
@@ -102,6 +107,9 @@ type Snapshot struct {
 	// Requests are for kubelets' serving certificates, and have no answer.
 	Requests []certificatesv1.CertificateSigningRequest `json:"requests,omitempty"`
 
+	// Served is what the API server would not serve. Nil: it was not asked, since kubeadm did not make the cluster.
+	Served *requests.Seen `json:"served,omitempty"`
+
 	// Host is the machine on which the doctor ran; nil where it was not asked to look at it.
 	Host *Host `json:"host,omitempty"`
 
@@ -110,6 +118,14 @@ type Snapshot struct {
 
 	// NotSeen is what could not be asked for.
 	NotSeen []NotSeen `json:"notSeen,omitempty"`
+}
+
+// Configuration is a ConfigMap that something reads when it starts, and why it cannot.
+type Configuration struct {
+	Object  string `json:"object"`
+	Problem string `json:"problem"`
+	// Workload reads it. Empty: kubeadm does.
+	Workload string `json:"workload,omitempty"`
 }
 
 // Unfinished is a command that stopped halfway. Line is the one that goes on, for a shell; empty: the journal has none.
@@ -210,6 +226,12 @@ const (
 	partRequests    = "certificate signing requests"
 	partKubeadm     = "kubeadm's configuration"
 	partProxy       = "kube-proxy's configuration"
+	partKubelet     = "the kubelets' configuration"
+	partClusterInfo = "cluster-info"
+	partCorefile    = "CoreDNS' configuration"
+	partPermissions = "permissions of components"
+	partWrites      = "dry runs of writes"
+	partExtensions  = "API services"
 	partRecord      = "the cluster's record"
 	partVersion     = "the API server's version"
 	partReviews     = "subject access reviews"

@@ -154,7 +154,7 @@ func byGuards(v *view, f *finding.Finding, all []finding.ID) []finding.ID {
 	if i < 0 {
 		return all
 	}
-	var list []finding.ID
+	list := []finding.ID{finding.WriteRefused}
 	guards := func(resource string) bool { return slices.Contains(v.Webhooks[i].Guards, resource) }
 	if m := v.main(); guards("pods") && (m == nil || len(m.pods) == 0) {
 		list = append(list, finding.NoPod, finding.LeaderSilent, finding.NoLeader)

@@ -1,12 +1,16 @@
 package e2e
 
 import (
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -14,38 +18,83 @@ import (
 var (
 	seeds     = flag.Int("seeds", 10, "how many mutations of a healthy cluster TestChaos makes")
 	firstSeed = flag.Uint64("first", 1, "the seed of the first of them")
+	clusters  = flag.Int("clusters", 2, "how many clusters TestChaos mutates at once: of provider onprem, of upstream's sample of a manager, and so on")
 )
 
 // chaosLasts is how long a mutation lasts until the cluster is checked.
 const chaosLasts = time.Minute
 
 // TestChaos mutates a healthy cluster at random, asks simple checks whether anything is broken, and then the doctor. No list
-// names the mutations: what the doctor does not know shows as "broken and silent". bin/measured/chaos.md has a row for each seed;
-// whether a cause is the right one, a person judges from it. It fails only where the cluster cannot be made or restored.
+// names the mutations: what the doctor does not know shows as "broken, silent". bin/measured/chaos.md has a row for each seed;
+// whether a cause is the right one, a person judges from it. It fails only where a cluster cannot be made or restored.
 func TestChaos(t *testing.T) {
-	c := &chaos{lab: up(t, "chaos", 1, 2, "--image", agentImage, "--image", answererArchive(t, buildProgram(t, "answerer")))}
-	c.make(t)
-	for seed := *firstSeed; seed < *firstSeed+uint64(*seeds); seed++ {
-		if !c.whole(t) {
-			t.Logf("seed %d: the cluster is made again", seed)
-			c.again(t)
-		}
-		c.one(t, seed)
+	s := &scores{file: measuredFile(t, "chaos.md")}
+	image := answererArchive(t, buildProgram(t, "answerer"))
+	for i := range max(*clusters, 1) {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			c := &chaos{kind: chaosKinds()[i%len(chaosKinds())]}
+			c.lab = up(t, fmt.Sprintf("chaos%d", i), 1, 2, "--image", agentImage, "--image", image)
+			c.make(t)
+			for seed := *firstSeed + uint64(i); seed < *firstSeed+uint64(*seeds); seed += uint64(*clusters) { //nolint:gosec // both are small
+				if !c.isWhole {
+					t.Logf("seed %d: the cluster is made again", seed)
+					c.again(t)
+				}
+				if row, made := c.one(t, seed); made {
+					s.add(t, row)
+				}
+			}
+		})
 	}
-	c.write(t)
+}
+
+// chaosKind is a kind of cluster: what comes with it, and whether its Services get addresses.
+type chaosKind struct {
+	name     string
+	make     func(*chaos, *testing.T) (init string)
+	services bool
+}
+
+func chaosKinds() []chaosKind {
+	return []chaosKind{
+		{"onprem, with agents", func(*chaos, *testing.T) string { return ccmadmInit + " --node-agent" }, true},
+		{"upstream's sample of a manager", func(c *chaos, t *testing.T) string {
+			t.Helper()
+			c.loadCCM(t, "sample")
+			c.sampleConfiguration(t)
+			return strings.Replace(ccmadmInit, kubeadmYAML, realConfig, 1)
+		}, false},
+	}
 }
 
 type chaos struct {
 	*lab
-	rows []string
-	// silent, noisy and named count seeds: broken and nothing said; whole and something said; broken and something said.
-	silent, noisy, named, untouched int
+	kind    chaosKind
+	isWhole bool
 }
 
-// make is a cluster with agents, a Service, and a pod on each machine that can ask for it.
+// seedRow is what became of a seed.
+type seedRow struct {
+	seed                uint64
+	kind, what, verdict string
+	broken, said        []string
+}
+
+// The verdicts. Right: what the doctor says names what was mutated, or the machine on which that was.
+const (
+	brokenSilent = "BROKEN, SILENT"
+	brokenOther  = "broken, other"
+	brokenRight  = "broken, right"
+	wholeOther   = "WHOLE, OTHER"
+	wholeRight   = "whole, right"
+	wholeSilent  = "whole, silent"
+)
+
+// make is a cluster with a Service, and a pod on each machine that can ask for it.
 func (c *chaos) make(t *testing.T) {
 	t.Helper()
-	c.must(t, "cp1", ccmadmInit+" --node-agent")
+	c.must(t, "cp1", c.kind.make(c, t))
 	join := c.joinCommand(t)
 	for _, w := range []string{"w1", "w2"} {
 		c.must(t, w, join)
@@ -54,15 +103,21 @@ func (c *chaos) make(t *testing.T) {
 	c.kubectl(t, "wait --for=condition=Ready --timeout=240s node cp1 w1 w2")
 	c.podOf(t, "echo", answererImage, "echo", "w1")
 	c.kubectl(t, "expose pod echo --port=80 --target-port=8080")
+	if c.kind.services {
+		c.apply(t, `{"apiVersion": "ccmadm.dev/v1alpha1", "kind": "AddressPool", "metadata": {"name": "chaos"}, "spec": {"ranges": ["192.0.2.10-192.0.2.19"]}}`)
+	}
 	for _, m := range c.nodes {
-		c.must(t, m, "tar -C / --ignore-failed-read -cf /root/before.tar etc/kubernetes var/lib/kubelet/config.yaml var/lib/kubelet/kubeadm-flags.env var/lib/kubelet/pki etc/default 2>/dev/null; true")
+		c.must(t, m, "tar -C / --ignore-failed-read -cf /root/before.tar etc/kubernetes etc/cni etc/containerd etc/hosts etc/resolv.conf "+
+			"var/lib/kubelet/config.yaml var/lib/kubelet/kubeadm-flags.env var/lib/kubelet/pki etc/default etc/systemd/system 2>/dev/null; true")
 	}
 	eventually(t, 3*time.Minute, "the new cluster passes all checks, and the doctor is silent", func() bool { return c.whole(t) })
+	c.isWhole = true
 }
 
 func (c *chaos) again(t *testing.T) {
 	t.Helper()
 	for _, m := range c.nodes {
+		c.sh(t, m, "tar -C / -xf /root/before.tar etc/containerd etc/hosts etc/resolv.conf etc/systemd; systemctl daemon-reload; systemctl restart containerd")
 		c.wipe(t, m)
 	}
 	c.make(t)
@@ -74,12 +129,15 @@ func (c *chaos) whole(t *testing.T) bool {
 }
 
 // one is a seed: inject, wait, check, ask, undo.
-func (c *chaos) one(t *testing.T, seed uint64) {
+func (c *chaos) one(t *testing.T, seed uint64) (row seedRow, made bool) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, seed)) //nolint:gosec // the same seed makes the same mutation
 	var m mutation
 	for range 30 { // what the API server or a missing file refuses is no mutation
 		m = c.mutate(t, r)
+		if m.inject == "" {
+			continue
+		}
 		if got := c.sh(t, m.on, asAdmin+m.inject); got.code == 0 {
 			break
 		}
@@ -88,117 +146,116 @@ func (c *chaos) one(t *testing.T, seed uint64) {
 	}
 	if m.inject == "" {
 		t.Logf("seed %d: no mutation was accepted", seed)
-		return
+		return row, false
 	}
 	time.Sleep(chaosLasts)
-	broken := c.broken(t)
-	said := c.asked(t, len(broken) > 0)
-	verdict := "whole, silent"
+	row = seedRow{seed: seed, kind: c.kind.name, what: m.on + ": " + m.what, broken: c.broken(t)}
+	row.said = c.asked(t, len(row.broken) > 0)
+	right := slices.ContainsFunc(row.said, func(said string) bool {
+		return slices.ContainsFunc(m.names, func(name string) bool { return strings.Contains(strings.ToLower(said), strings.ToLower(name)) })
+	})
 	switch {
-	case len(broken) > 0 && len(said) == 0:
-		verdict = "BROKEN, SILENT"
-		c.silent++
-	case len(broken) > 0:
-		verdict = "broken, named"
-		c.named++
-	case len(said) > 0:
-		verdict = "whole, named"
-		c.noisy++
+	case len(row.broken) > 0 && len(row.said) == 0:
+		row.verdict = brokenSilent
+	case len(row.broken) > 0 && right:
+		row.verdict = brokenRight
+	case len(row.broken) > 0:
+		row.verdict = brokenOther
+	case len(row.said) == 0:
+		row.verdict = wholeSilent
+	case right:
+		row.verdict = wholeRight
 	default:
-		c.untouched++
+		row.verdict = wholeOther
 	}
-	row := fmt.Sprintf("| %d | %s: %s | %s | %s | %s |", seed, m.on, cell(m.what), verdict, cell(strings.Join(broken, "; ")), cell(strings.Join(said, "; ")))
-	t.Log(row)
-	c.rows = append(c.rows, row)
 	c.sh(t, m.on, asAdmin+m.undo)
-	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline) && !c.whole(t); {
-		time.Sleep(3 * time.Second)
+	c.isWhole = false
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline) && !c.isWhole; time.Sleep(2 * time.Second) {
+		c.isWhole = c.whole(t)
 	}
+	return row, true
 }
 
-// asked is what the doctor says on the control plane; where it is silent and something is broken, what it says on each machine.
+// asked is what the doctor says on the control plane; where it says nothing and something is broken, what it says by probes, and
+// then on each machine: the order in which docs/tasks/diagnose.md has them.
 func (c *chaos) asked(t *testing.T, further bool) []string {
 	t.Helper()
 	l := &library{lab: c.lab}
-	var said []string
-	for _, host := range []string{"", "cp1", "w1", "w2"} {
-		l.host = host
-		if host != "" && (!further || len(said) > 0) {
-			break
-		}
+	for _, way := range []struct{ host, flags string }{{}, {flags: "--probe"}, {host: "cp1"}, {host: "w1"}, {host: "w2"}} {
+		l.host, l.flags = way.host, way.flags
+		var said []string
 		for _, cause := range l.roots(t) {
-			at := ""
-			if host != "" {
-				at = " (--host on " + host + ")"
-			}
-			said = append(said, fmt.Sprintf("%s %s: %.160s%s", cause.ID, cause.Object, cause.Message, at))
+			said = append(said, strings.TrimSpace(fmt.Sprintf("%s %s: %.240s %s", cause.ID, cause.Object, cause.Message, cmp.Or(way.flags, atHost(way.host)))))
+		}
+		if len(said) > 0 || !further {
+			return said
 		}
 	}
-	return said
+	return nil
 }
 
-// broken asks what users ask of a cluster: does the API answer, are Nodes Ready, does a pod start on each, and reach a
-// Service by its name; are there logs. Each question is bounded.
-func (c *chaos) broken(t *testing.T) []string {
-	t.Helper()
-	const bounded = "timeout 15 " + admin
-	if r := c.sh(t, "cp1", bounded+"get --raw /readyz"); r.code != 0 {
-		return []string{"the API server is not ready"}
+func atHost(host string) string {
+	if host == "" {
+		return ""
 	}
-	var list []string
-	if r := c.sh(t, "cp1", bounded+`get nodes --no-headers | awk '$2 != "Ready" {print $1}'`); r.code != 0 || strings.TrimSpace(r.out) != "" {
-		list = append(list, "not Ready: "+strings.Join(strings.Fields(r.out), " "))
-	}
-	var script strings.Builder
-	for _, m := range c.nodes {
-		fmt.Fprintf(&script, `timeout 20 kubectl delete pod ask-%[1]s --ignore-not-found --now >/dev/null 2>&1
-timeout 10 kubectl run ask-%[1]s --image=%[2]s --image-pull-policy=Never --overrides='{"spec":{"nodeSelector":{"kubernetes.io/hostname":"%[1]s"},"tolerations":[{"operator":"Exists"}]}}' >/dev/null || echo create %[1]s
-`, m, answererImage)
-	}
-	for _, m := range c.nodes {
-		fmt.Fprintf(&script, `timeout 40 kubectl wait --for=condition=Ready --timeout=30s pod/ask-%[1]s >/dev/null 2>&1 || { echo start %[1]s; }
-timeout 15 kubectl exec ask-%[1]s -- /answerer get http://echo.default.svc.cluster.local/ >/dev/null 2>&1 || timeout 15 kubectl exec ask-%[1]s -- /answerer get http://echo.default.svc.cluster.local/ >/dev/null 2>&1 || echo name %[1]s
-timeout 10 kubectl logs ask-%[1]s >/dev/null 2>&1 || echo logs %[1]s
-`, m)
-	}
-	r := c.sh(t, "cp1", asAdmin+script.String())
-	for line := range strings.Lines(r.out) {
-		what, node, _ := strings.Cut(strings.TrimSpace(line), " ")
-		says := map[string]string{
-			"create": "no pod can be created", "start": "a pod does not start in 30 s on " + node,
-			"name": "a pod does not reach a Service by its name on " + node, "logs": "no logs from " + node,
-		}[what]
-		if says != "" {
-			list = append(list, says)
-		}
-	}
-	return list
+	return "(--host on " + host + ")"
 }
 
-// write keeps what was seen.
-func (c *chaos) write(t *testing.T) {
+// scores are of all clusters together.
+type scores struct {
+	file string
+
+	mu   sync.Mutex
+	rows []seedRow
+}
+
+// add keeps a row and writes the page again, so that a run that is cut has what it saw.
+func (s *scores) add(t *testing.T, row seedRow) {
 	t.Helper()
-	broken := c.silent + c.named
-	text := fmt.Sprintf("Seeds %d to %d: %d broke the cluster, and of %d of these the doctor said nothing; of %d that broke nothing it named %d.\n\n"+
-		"| Seed | Mutation | Verdict | Broken | The doctor says |\n|---|---|---|---|---|\n%s\n", *firstSeed, *firstSeed+uint64(*seeds)-1,
-		broken, c.silent, c.noisy+c.untouched, c.noisy, strings.Join(c.rows, "\n"))
-	if err := os.WriteFile(measuredFile(t, "chaos.md"), []byte(text), 0o644); err != nil {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.Logf("seed %d, %s: %s: %s: %s: %s", row.seed, row.kind, row.what, row.verdict, strings.Join(row.broken, "; "), strings.Join(row.said, "; "))
+	s.rows = append(s.rows, row)
+	slices.SortFunc(s.rows, func(a, b seedRow) int { return cmp.Compare(a.seed, b.seed) })
+	if err := os.MkdirAll(filepath.Dir(s.file), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	t.Log(text)
+	if err := os.WriteFile(s.file, []byte(s.page()), 0o644); err != nil {
+		t.Fatal(err)
+	}
 }
 
-// object is one of the cluster's, KIND/NAME, without what the API server sets.
+func (s *scores) page() string {
+	count, broken := map[string]int{}, 0
+	var rows strings.Builder
+	for _, row := range s.rows {
+		count[row.verdict]++
+		if len(row.broken) > 0 {
+			broken++
+		}
+		fmt.Fprintf(&rows, "| %d | %s | %s | %s | %s | %s |\n", row.seed, row.kind, cell(row.what), row.verdict,
+			cell(strings.Join(row.broken, "; ")), cell(strings.Join(row.said, "; ")))
+	}
+	return fmt.Sprintf("%d seeds broke a cluster: of %d the doctor named what was mutated, of %d something else, of %d nothing. %d broke nothing: "+
+		"of %d it named what was mutated, of %d something else, of %d nothing.\n\n"+
+		"| Seed | Cluster | Mutation | Verdict | Broken | The doctor says |\n|---|---|---|---|---|---|\n%s", broken, count[brokenRight],
+		count[brokenOther], count[brokenSilent], len(s.rows)-broken, count[wholeRight], count[wholeOther], count[wholeSilent], rows.String())
+}
+
+// serverSet is what the API server sets, and a replaced object may not have.
+var serverSet = []string{"resourceVersion", "uid", "managedFields", "creationTimestamp", "generation"}
+
+// object is one of the cluster's, in kubectl's words: -n NAMESPACE KIND/NAME.
 func (c *chaos) object(t *testing.T, name string) map[string]any {
 	t.Helper()
-	r := c.sh(t, "cp1", "timeout 10 "+admin+"-n kube-system get "+name+" -o json")
+	r := c.sh(t, "cp1", "timeout 10 "+admin+"get "+name+" -o json")
 	object := map[string]any{}
 	if r.code != 0 || json.Unmarshal([]byte(r.out), &object) != nil {
 		return nil
 	}
 	delete(object, "status")
 	if meta, is := object["metadata"].(map[string]any); is {
-		for _, field := range []string{"resourceVersion", "uid", "managedFields", "creationTimestamp", "generation"} {
+		for _, field := range serverSet {
 			delete(meta, field)
 		}
 	}

@@ -69,6 +69,8 @@ type library struct {
 	table   *faultTable
 	// host is the machine that the doctor is asked about. Empty: the cluster, as seen from cp1.
 	host string
+	// flags are further ones of the doctor's.
+	flags string
 }
 
 // roots asks the doctor. The error is what it says where it could not look.
@@ -79,7 +81,7 @@ func (l *library) roots(t testing.TB) []cause {
 		args = "--host"
 	}
 	r := l.sh(t, cmp.Or(l.host, "cp1"),
-		"ccmadm doctor -o json "+args+" 2>/tmp/doctor.err || { s=$?; [ $s = 6 ] || cat /tmp/doctor.err; exit $s; }")
+		"ccmadm doctor -o json "+args+" "+l.flags+" 2>/tmp/doctor.err || { s=$?; [ $s = 6 ] || cat /tmp/doctor.err; exit $s; }")
 	var d struct {
 		Causes []cause `json:"causes"`
 	}

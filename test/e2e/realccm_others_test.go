@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -91,6 +92,35 @@ func newSample(t *testing.T, name string) *lab {
 	t.Helper()
 	l := up(t, name, 1, 1)
 	l.loadCCM(t, "sample")
+	l.sampleConfiguration(t)
+	l.must(t, "cp1", strings.Replace(ccmadmInit, kubeadmYAML, realConfig, 1))
+	l.must(t, "w1", l.joinCommand(t))
+	return l, state
+}
+
+// TestRealCCM_VSphere: a machine is known by its UUID, and its node goes with it.
+func TestRealCCM_VSphere(t *testing.T) {
+	t.Parallel()
+	l, state := newVSphere(t, "vsphere")
+	const kind = "vsphere-vm.cpu-1.mem-0gb.os-other" // the simulator's machines are all alike
+	for _, m := range state.Machines {
+		l.expectNode(t, m.Name, wantNode{"vsphere://" + m.ID, "", "", kind, m.Address})
+	}
+	l.expectNothingForbiddenInLog(t)
+
+	t.Run("the node of a destroyed machine goes", func(t *testing.T) {
+		l.run(t, "kill", "--name", l.name, "w1")
+		state.Machines[1].State = "terminated"
+		l.setCloud(t, state)
+		eventually(t, 90*time.Second, "the node of w1 goes", func() bool { _, there := l.nodesNow(t)["w1"]; return !there })
+	})
+}
+
+// newSample is a cluster with upstream's sample of a cloud-controller-manager, with a provider that reads a file.
+func newSample(t *testing.T, name string) *lab {
+	t.Helper()
+	l := up(t, name, 1, 1)
+	l.loadCCM(t, "sample")
 	instance := func(id, node string) string {
 		return fmt.Sprintf(`{"id": %q, "type": "metal", "zone": "z1", "region": "r1", "address": %q}`, id, l.address(t, node))
 	}
@@ -100,6 +130,22 @@ func newSample(t *testing.T, name string) *lab {
 	l.must(t, "cp1", strings.Replace(ccmadmInit, kubeadmYAML, realConfig, 1))
 	l.must(t, "w1", l.joinCommand(t))
 	return l
+}
+
+// sampleConfiguration has an instance for each machine, in the file that the sample reads.
+func (l *lab) sampleConfiguration(t *testing.T) {
+	t.Helper()
+	number := map[string]string{"cp1": "one", "w1": "two", "w2": "three"}
+	instances := map[string]map[string]string{}
+	for _, node := range l.nodes {
+		instances[node] = map[string]string{"id": number[node], "type": "metal", "zone": "z1", "region": "r1", "address": l.address(t, node)}
+	}
+	cloud, err := json.Marshal(instances)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.configure(t, "provider: sample\ncontrollerManager: {image: lab.local/sample-ccm:1, extraArgs: [--cloud-provider=sample]}\n"+
+		"cloudConfig: {file: "+cloudConf+"}\n", map[string]string{cloudConf: string(cloud) + "\n"})
 }
 
 // TestRealCCM_Sample: each node is what its file says.

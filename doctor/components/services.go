@@ -1,0 +1,156 @@
+package components
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// Service is one of the Services that every cluster depends on: the API server's, and that of DNS.
+type Service struct {
+	// Object is Service/NAMESPACE/NAME.
+	Object string `json:"object"`
+	// Address is its ClusterIP.
+	Address string `json:"address,omitempty"`
+	// Ports are PROTOCOL NUMBER, as "UDP 53"; Ready is how many endpoints of each are ready;
+	// nil: they could not be asked for.
+	Ports []string       `json:"ports,omitempty"`
+	Ready map[string]int `json:"ready,omitempty"`
+	// names are those of the ports.
+	names []string
+}
+
+// The Services.
+const (
+	kubernetesService = "Service/default/kubernetes"
+	dnsService        = "Service/" + v1alpha1.Namespace + "/kube-dns"
+)
+
+// Served takes any Service, and keeps it where it is one that every cluster depends on.
+func (c *Collector) Served(s *corev1.Service) {
+	object := "Service/" + s.Namespace + "/" + s.Name
+	if object != kubernetesService && object != dnsService {
+		return
+	}
+	service := Service{Object: object, Address: s.Spec.ClusterIP}
+	for _, p := range s.Spec.Ports {
+		service.Ports, service.names = append(service.Ports, port(p.Protocol, p.Port)), append(service.names, p.Name)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seen.Services = append(c.seen.Services, service)
+}
+
+func port(protocol corev1.Protocol, number int32) string {
+	return string(protocol) + " " + strconv.Itoa(int(number))
+}
+
+// Depended are the Services that every cluster depends on.
+func Depended() []types.NamespacedName {
+	return []types.NamespacedName{{Namespace: "default", Name: "kubernetes"}, {Namespace: v1alpha1.Namespace, Name: "kube-dns"}}
+}
+
+// Endpoints takes the slices of a Service that every cluster depends on.
+func (c *Collector) Endpoints(service types.NamespacedName, all []discoveryv1.EndpointSlice) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.endpoints == nil {
+		c.endpoints = map[string][]discoveryv1.EndpointSlice{}
+	}
+	c.endpoints["Service/"+service.String()] = all
+}
+
+// countReady counts the ready endpoints of each port. Endpoints have numbers of their own, those of pods: the name of a port says
+// which of the Service's it is.
+func (s *Service) countReady(all []discoveryv1.EndpointSlice) {
+	s.Ready = map[string]int{}
+	for i, name := range s.names {
+		for _, slice := range all {
+			named := slices.ContainsFunc(slice.Ports, func(p discoveryv1.EndpointPort) bool {
+				return p.Port != nil && (p.Name == nil && name == "" || p.Name != nil && *p.Name == name)
+			})
+			for _, e := range slice.Endpoints {
+				if named && (e.Conditions.Ready == nil || *e.Conditions.Ready) {
+					s.Ready[s.Ports[i]]++
+				}
+			}
+		}
+		if _, counted := s.Ready[s.Ports[i]]; !counted {
+			s.Ready[s.Ports[i]] = 0
+		}
+	}
+}
+
+// services finds the Services that every cluster depends on and that lead nowhere. Who serves them is judged elsewhere: where no pod of
+// DNS is ready, that is the cause.
+func (j *judge) services() []finding.Finding {
+	if !j.Kubeadm || len(j.Services) == 0 {
+		return nil
+	}
+	var list []finding.Finding
+	if s := j.service(kubernetesService); s == nil {
+		f := finding.ServiceWithoutPods.New(kubernetesService, "it does not exist: pods do not reach the API server by its address until an API server makes it again")
+		f.Next = "kubectl get service kubernetes"
+		list = append(list, f)
+	} else if s.Ready != nil && none(s.Ready) {
+		f := finding.ServiceWithoutPods.New(kubernetesService, "no API server is among its endpoints: pods do not reach one by "+s.Address)
+		f.Next = "kubectl get endpointslice kubernetes -o yaml"
+		list = append(list, f)
+	}
+	return append(list, j.dns()...)
+}
+
+func (j *judge) service(object string) *Service {
+	i := slices.IndexFunc(j.Services, func(s Service) bool { return s.Object == object })
+	if i < 0 {
+		return nil
+	}
+	return &j.Services[i]
+}
+
+func none(ready map[string]int) bool {
+	for _, n := range ready {
+		if n > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (j *judge) dns() []finding.Finding {
+	if !slices.ContainsFunc(j.Workloads, func(w Workload) bool { return w.Name == DNS && w.Ready > 0 }) {
+		return nil
+	}
+	s := j.service(dnsService)
+	if s == nil {
+		f := finding.ServiceWithoutPods.New(dnsService, "it does not exist: names of Services do not resolve in pods")
+		f.Next = "on a control plane: kubeadm init phase addon coredns"
+		return []finding.Finding{f}
+	}
+	var wrong []string
+	for _, wanted := range []string{"UDP 53", "TCP 53"} {
+		switch count, asked := s.Ready[wanted]; {
+		case !slices.Contains(s.Ports, wanted):
+			wrong = append(wrong, "it has no port "+wanted)
+		case asked && count == 0:
+			wrong = append(wrong, "port "+wanted+" has no ready endpoint, and pods of Deployment coredns are ready")
+		}
+	}
+	if j.DNSAddress != "" && s.Address != j.DNSAddress {
+		wrong = append(wrong, fmt.Sprintf("its address is %s, and kubelets tell pods to ask %s (clusterDNS)", s.Address, j.DNSAddress))
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	f := finding.ServiceWithoutPods.New(dnsService, strings.Join(wrong, "; ")+". Names of Services do not resolve in pods")
+	f.Next = "on a control plane: kubectl -n kube-system delete service kube-dns; kubeadm init phase addon coredns"
+	return []finding.Finding{f}
+}

@@ -1,0 +1,95 @@
+package components
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+)
+
+// served are the two Services of newWorld, and how many endpoints of each are ready.
+type served struct {
+	api, dns       *corev1.Service
+	apis, dnsReady int
+	// portsOfDNS are the names of the endpoints' ports.
+	portsOfDNS []string
+	address    string
+}
+
+func service(namespace, name, address string, ports ...corev1.ServicePort) *corev1.Service {
+	s := &corev1.Service{}
+	s.Namespace, s.Name, s.Spec.ClusterIP, s.Spec.Ports = namespace, name, address, ports
+	return s
+}
+
+func endpoints(ready int, ports ...string) []discoveryv1.EndpointSlice {
+	slice := discoveryv1.EndpointSlice{}
+	for i, name := range ports {
+		slice.Ports = append(slice.Ports, discoveryv1.EndpointPort{Name: &name, Port: new(int32(1000 + i))}) //nolint:gosec // a few
+	}
+	for i := range 3 {
+		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
+			Addresses: []string{fmt.Sprintf("10.0.0.%d", i)}, Conditions: discoveryv1.EndpointConditions{Ready: new(i < ready)},
+		})
+	}
+	return []discoveryv1.EndpointSlice{slice}
+}
+
+// TestJudge_Services has what a field of a Service breaks while all pods run.
+func TestJudge_Services(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*served, *world)
+		want   string
+	}{
+		{"all is well", func(*served, *world) {}, ""},
+		{"no API server is an endpoint", func(s *served, _ *world) { s.apis = 0 }, "Service/default/kubernetes: no API server is among its endpoints"},
+		{"the API server's Service is gone", func(s *served, _ *world) { s.api = nil }, "Service/default/kubernetes: it does not exist"},
+		{"the Service of DNS is gone", func(s *served, _ *world) { s.dns = nil }, "Service/kube-system/kube-dns: it does not exist"},
+		{"nothing answers for DNS, which other findings say", func(s *served, w *world) { s.dns, w.deployments[0].Status.ReadyReplicas = nil, 0; w.crash("coredns") }, "Deployment/kube-system/coredns"},
+		{"a selector without pods", func(s *served, _ *world) { s.dnsReady = 0 }, "port UDP 53 has no ready endpoint"},
+		{"a port that pods do not have", func(s *served, _ *world) { s.portsOfDNS = []string{"dns-tcp"} }, "port UDP 53 has no ready endpoint"},
+		{"another number", func(s *served, _ *world) { s.dns.Spec.Ports[0].Port = 54 }, "it has no port UDP 53"},
+		{"another protocol", func(s *served, _ *world) { s.dns.Spec.Ports[0].Protocol = corev1.ProtocolTCP }, "it has no port UDP 53"},
+		{"another address than kubelets tell pods", func(s *served, _ *world) { s.address = "10.96.0.11" }, "its address is 10.96.0.10, and kubelets tell pods to ask 10.96.0.11"},
+		{"a cluster of another installer", func(s *served, w *world) { s.dns, s.apis, w.Kubeadm = nil, 0, false }, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := &served{
+				api: service("default", "kubernetes", "10.96.0.1", corev1.ServicePort{Name: "https", Port: 443, Protocol: corev1.ProtocolTCP}),
+				dns: service("kube-system", "kube-dns", "10.96.0.10", corev1.ServicePort{Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP},
+					corev1.ServicePort{Name: "dns-tcp", Port: 53, Protocol: corev1.ProtocolTCP}),
+				apis: 3, dnsReady: 2, portsOfDNS: []string{"dns", "dns-tcp"}, address: "10.96.0.10",
+			}
+			w := newWorld()
+			tt.change(s, w)
+			w.DNSAddress = s.address
+			c := Collector{Trim: func(*corev1.Pod) {}}
+			for _, p := range w.pods {
+				c.Pod(p)
+			}
+			for _, d := range w.deployments {
+				c.Deployment(d)
+			}
+			c.DaemonSet(w.daemonSets[0])
+			for i, depended := range []*corev1.Service{s.api, s.dns} {
+				if depended != nil {
+					c.Served(depended)
+					of := Depended()[i]
+					c.Endpoints(of, map[string][]discoveryv1.EndpointSlice{
+						"kubernetes": endpoints(s.apis, "https"), "kube-dns": endpoints(s.dnsReady, s.portsOfDNS...),
+					}[of.Name])
+				}
+			}
+			var got []string
+			for _, f := range Judge(c.Seen(w.Nodes), w.Cluster) {
+				got = append(got, f.Object+": "+f.Message)
+			}
+			if all := strings.Join(got, "\n"); len(got) > 1 || tt.want == "" && len(got) > 0 || !strings.Contains(all, tt.want) {
+				t.Errorf("got %q, want %q", all, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,175 @@
+// Package requests asks an API server whether it would serve the requests that a cluster of kubeadm depends on: what each component may
+// do, whether admission accepts the writes without which nothing starts or stays, and which extensions of the API do not answer. It
+// finds what is wrong also where no component has noticed it yet, and where no log tells.
+//
+// Start at [Ask] and [Judge]; [Permissions] is the table of who needs what.
+//
+// Reads: SubjectAccessReviews, Roles and bindings of what is refused, APIServices.
+// Writes: nothing. Writes are asked for as dry runs, which admission judges and etcd does not store.
+// Running it twice: asks again.
+// It will not: judge what could not be asked.
+package requests
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// Seen is what the API server would not serve.
+type Seen struct {
+	Denied      []Denial      `json:"denied,omitempty"`
+	Refused     []Refusal     `json:"refused,omitempty"`
+	Unavailable []Unavailable `json:"unavailable,omitempty"`
+}
+
+// Denial is a permission that a component lacks, and what of RBAC should grant it.
+type Denial struct {
+	Component string `json:"component"`
+	User      string `json:"user"`
+	// Permission is VERB RESOURCE, as in a rule.
+	Permission string `json:"permission"`
+	// Binding is KIND/NAME or KIND/NAMESPACE/NAME of what should grant it, and Maker what makes it.
+	Binding string `json:"binding"`
+	Maker   Maker  `json:"maker"`
+	Without string `json:"without"`
+}
+
+// Refusal is a write that admission does not accept.
+type Refusal struct {
+	// Write says which, as "pod of DaemonSet kube-proxy in kube-system".
+	Write string `json:"write"`
+	// Message is the API server's.
+	Message string `json:"message"`
+}
+
+// Unavailable is an APIService that a Service serves, and that does not answer.
+type Unavailable struct {
+	Name    string `json:"name"`
+	Service string `json:"service"`
+	Message string `json:"message"`
+}
+
+// atOnce is how many questions are asked at the same time.
+const atOnce = 4
+
+// Cluster is what the questions are about.
+type Cluster struct {
+	// Node is one of the cluster, on which writes are tried. Empty: none are.
+	Node string
+	// Workloads are the DaemonSets and Deployments of kube-system that there are.
+	Has func(workload string) bool
+	// Proxy is the pod template of kube-proxy. Nil: there is none, and no pod is asked for.
+	Proxy *corev1.PodTemplateSpec
+}
+
+// Denied asks what components may do. The error says that the API server could not be asked.
+func Denied(ctx context.Context, client kubernetes.Interface, cluster Cluster) ([]Denial, error) {
+	var rows []Row
+	for _, row := range Permissions() {
+		if row.Workload == "" || cluster.Has(row.Workload) {
+			rows = append(rows, row)
+		}
+	}
+	allowed, errs := make([]bool, len(rows)), make([]error, len(rows))
+	each(len(rows), func(i int) {
+		row := &rows[i]
+		review, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+			Spec: authorizationv1.SubjectAccessReviewSpec{User: row.User, Groups: row.Groups, ResourceAttributes: row.attributes()},
+		}, metav1.CreateOptions{})
+		if errs[i] = err; err == nil {
+			allowed[i] = review.Status.Allowed
+		}
+	})
+	if err := errors.Join(errs...); err != nil {
+		return nil, errs[firstError(errs)]
+	}
+	var list []Denial
+	for i := range rows {
+		row := &rows[i]
+		if allowed[i] {
+			continue
+		}
+		if row.Optional {
+			if deleted, err := row.deleted(ctx, client); err != nil || deleted {
+				continue
+			}
+		}
+		list = append(list, Denial{
+			Component: row.Component, User: row.User, Permission: row.permission(), Binding: row.Binding, Maker: row.Maker, Without: row.Without,
+		})
+	}
+	return list, nil
+}
+
+func firstError(errs []error) int {
+	for i, err := range errs {
+		if err != nil {
+			return i
+		}
+	}
+	return 0
+}
+
+// each runs a function for each number below n, a few at a time.
+func each(n int, do func(int)) {
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, atOnce)
+	for i := range n {
+		slots <- struct{}{}
+		wg.Go(func() {
+			do(i)
+			<-slots
+		})
+	}
+	wg.Wait()
+}
+
+// Extensions lists APIServices that are served in the cluster and are not available, as the API server says.
+func Extensions(ctx context.Context, client kubernetes.Interface) ([]Unavailable, error) {
+	data, err := client.Discovery().RESTClient().Get().AbsPath("/apis/apiregistration.k8s.io/v1/apiservices").DoRaw(ctx)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var all struct {
+		Items []struct {
+			Metadata struct {
+				Name string `json:"name"`
+			} `json:"metadata"`
+			Spec struct {
+				Service *struct {
+					Namespace string `json:"namespace"`
+					Name      string `json:"name"`
+				} `json:"service"`
+			} `json:"spec"`
+			Status struct {
+				Conditions []metav1.Condition `json:"conditions"`
+			} `json:"status"`
+		} `json:"items"`
+	}
+	if err := json.Unmarshal(data, &all); err != nil {
+		return nil, fmt.Errorf("read the list of APIServices: %w", err)
+	}
+	var list []Unavailable
+	for _, item := range all.Items {
+		for _, c := range item.Status.Conditions {
+			if item.Spec.Service != nil && c.Type == "Available" && c.Status == metav1.ConditionFalse {
+				list = append(list, Unavailable{
+					Name: item.Metadata.Name, Service: item.Spec.Service.Namespace + "/" + item.Spec.Service.Name, Message: c.Reason + ": " + c.Message,
+				})
+			}
+		}
+	}
+	return list, nil
+}

@@ -1,0 +1,205 @@
+package requests
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+)
+
+func all(string) bool { return true }
+
+func newClient(t *testing.T) kubernetes.Interface {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(cluster.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// TestCluster_DefaultRoles: a new API server grants all that the table says that it makes, and nothing of what kubeadm makes.
+func TestCluster_DefaultRoles(t *testing.T) {
+	client := newClient(t)
+	denied, err := Denied(t.Context(), client, Cluster{Has: all})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range denied {
+		if d.Maker == Server {
+			t.Errorf("an API server does not grant %s to %s", d.Permission, d.User)
+		}
+	}
+	if !slices.ContainsFunc(denied, func(d Denial) bool { return d.Maker == Config }) {
+		t.Error("what kubeadm grants is granted without kubeadm")
+	}
+	if slices.ContainsFunc(denied, func(d Denial) bool { return strings.Contains(d.Binding, "bootstrap-signer-clusterinfo") }) {
+		t.Error("a cluster without public cluster-info has been hardened")
+	}
+	const name = "system:controller:replicaset-controller"
+	bindings := client.RbacV1().ClusterRoleBindings()
+	before, err := bindings.Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := bindings.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		before.ResourceVersion, before.UID = "", ""
+		if _, err := bindings.Create(context.WithoutCancel(t.Context()), before, metav1.CreateOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	eventually(t, func() bool {
+		denied, err = Denied(t.Context(), client, Cluster{Has: func(string) bool { return false }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := slices.DeleteFunc(Judge(&Seen{Denied: denied}), func(f finding.Finding) bool { return !strings.HasSuffix(f.Object, name) })
+		return len(found) == 1 && strings.Contains(found[0].Message, "create pods") && strings.Contains(found[0].Message, "Deployments get no pods")
+	}, func() any { return denied })
+}
+
+func eventually(t *testing.T, done func() bool, last func() any) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		if done() {
+			return
+		}
+	}
+	t.Errorf("it does not become true: %+v", last())
+}
+
+// proxy is a pod as kube-proxy's DaemonSet makes it.
+func proxy() *corev1.PodTemplateSpec {
+	template := &corev1.PodTemplateSpec{}
+	template.Labels = map[string]string{"k8s-app": "kube-proxy"}
+	template.Spec.Containers = []corev1.Container{{
+		Name: "kube-proxy", Image: "registry.example/kube-proxy:1", SecurityContext: &corev1.SecurityContext{Privileged: new(true)},
+	}}
+	return template
+}
+
+// TestCluster_Refusals: whatever refuses is named, and an API server on which nothing refuses has none.
+func TestCluster_Refusals(t *testing.T) {
+	client, ctx := newClient(t), context.WithoutCancel(t.Context())
+	for _, namespace := range []string{system, metav1.NamespaceDefault} {
+		for _, name := range []string{"default"} {
+			_, err := client.CoreV1().ServiceAccounts(namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+			if err != nil && !apierrors.IsAlreadyExists(err) {
+				t.Fatal(err)
+			}
+		}
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1"}}
+	if _, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.CoreV1().Nodes().Delete(ctx, "w1", metav1.DeleteOptions{}) })
+	asked := Cluster{Node: "w1", Proxy: proxy(), Has: all}
+	ask := func() []finding.Finding {
+		t.Helper()
+		refused, err := Refused(ctx, client, asked)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Judge(&Seen{Refused: refused})
+	}
+	if got := ask(); len(got) > 0 {
+		t.Fatalf("a new API server refuses: %+v", got)
+	}
+	everything := []admissionv1.RuleWithOperations{{
+		Operations: []admissionv1.OperationType{admissionv1.OperationAll},
+		Rule:       admissionv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"nodes/status"}},
+	}}
+	webhooks, none := client.AdmissionregistrationV1().ValidatingWebhookConfigurations(), admissionv1.SideEffectClassNone
+	for _, tt := range []struct {
+		name, object, words string
+		make, remove        func() error
+	}{
+		{
+			"quota", "ResourceQuota/kube-system/none", "exceeded quota",
+			func() error {
+				quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "none"}}
+				quota.Spec.Hard = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
+				made, err := client.CoreV1().ResourceQuotas(system).Create(ctx, quota, metav1.CreateOptions{})
+				if err != nil {
+					return err
+				}
+				made.Status = corev1.ResourceQuotaStatus{Hard: quota.Spec.Hard, Used: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}}
+				_, err = client.CoreV1().ResourceQuotas(system).UpdateStatus(ctx, made, metav1.UpdateOptions{})
+				return err
+			},
+			func() error {
+				return client.CoreV1().ResourceQuotas(system).Delete(ctx, "none", metav1.DeleteOptions{})
+			},
+		},
+		{
+			"webhook by an address that refuses", "Webhook/nodes.example.com", "update of the status of Node w1",
+			func() error {
+				_, err := webhooks.Create(ctx, &admissionv1.ValidatingWebhookConfiguration{
+					ObjectMeta: metav1.ObjectMeta{Name: "nodes"},
+					Webhooks: []admissionv1.ValidatingWebhook{{
+						Name: "nodes.example.com", Rules: everything, SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
+						ClientConfig: admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:9/")}, TimeoutSeconds: new(int32(1)),
+					}},
+				}, metav1.CreateOptions{})
+				return err
+			},
+			func() error { return webhooks.Delete(ctx, "nodes", metav1.DeleteOptions{}) },
+		},
+		{
+			"namespace for restricted pods only", "Namespace/kube-system", "violates PodSecurity",
+			func() error { return labelled(ctx, client, `"restricted"`) },
+			func() error { return labelled(ctx, client, "null") },
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if err := tt.make(); err != nil {
+				t.Fatal(err)
+			}
+			var got []finding.Finding
+			eventually(t, func() bool {
+				got = ask()
+				return len(got) == 1 && got[0].Object == tt.object && strings.Contains(got[0].Message, tt.words)
+			}, func() any { return got })
+			if err := tt.remove(); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, func() bool { got = ask(); return len(got) == 0 }, func() any { return got })
+		})
+	}
+}
+
+func labelled(ctx context.Context, client kubernetes.Interface, level string) error {
+	patch := []byte(`{"metadata": {"labels": {"pod-security.kubernetes.io/enforce": ` + level + `}}}`)
+	_, err := client.CoreV1().Namespaces().Patch(ctx, system, "application/merge-patch+json", patch, metav1.PatchOptions{})
+	return err
+}
+
+// TestCluster_MayNot: a user who may not write learns that it was not asked, and nothing else.
+func TestCluster_MayNot(t *testing.T) {
+	config := *cluster.Config
+	config.Impersonate.UserName = "reader"
+	client, err := kubernetes.NewForConfig(&config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if denied, err := Denied(t.Context(), client, Cluster{Has: all}); !apierrors.IsForbidden(err) || len(denied) > 0 {
+		t.Errorf("got %v and %v, want that the API server may not be asked", denied, err)
+	}
+	if refused, err := Refused(t.Context(), client, Cluster{}); !apierrors.IsForbidden(err) || len(refused) > 0 {
+		t.Errorf("got %v and %v, want that writes may not be asked for", refused, err)
+	}
+}
