@@ -98,11 +98,11 @@ func leavePreflight() workflow.Phase {
 		Long:    "Reads the cluster's record, Nodes, Services, kubelets' flags, and what was applied. Writes nothing.",
 		Run: func(ctx context.Context, r *workflow.Run) error {
 			a := adoptionOf(r)
-			err := workflow.RunChecks(ctx, r, []workflow.Check{
-				{ID: finding.CheckPrivileged, Run: workflow.CheckRoot},
-				{ID: finding.CheckClusterRecord, Run: checkLeavable},
-				{ID: finding.CheckWritable, Run: workflow.CheckWritable},
-			})
+			checks := []workflow.Check{{ID: finding.CheckPrivileged, Run: workflow.CheckRoot}}
+			for _, leavable := range []func(context.Context, *workflow.Run) error{checkMode, checkVIP, checkRoutes, checkStaticPods, checkBalancers} {
+				checks = append(checks, workflow.Check{ID: finding.CheckClusterRecord, Run: leavable})
+			}
+			err := workflow.RunChecks(ctx, r, append(checks, workflow.Check{ID: finding.CheckWritable, Run: workflow.CheckWritable}))
 			if err != nil {
 				return err
 			}

@@ -27,33 +27,53 @@ import (
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
-// checkLeavable refuses what this command does not take back.
-func checkLeavable(ctx context.Context, r *workflow.Run) error {
-	a := adoptionOf(r)
+// checkMode, and the checks after it, refuse what this command does not take back: all that stands in its way at once.
+func checkMode(ctx context.Context, r *workflow.Run) error {
 	s, err := r.Settings(ctx)
-	if err != nil {
+	if err != nil || s.Mode == config.ModeDaemonSet || s.Mode == config.ModeDeployment {
 		return err
 	}
-	switch {
-	case s.Mode != config.ModeDaemonSet && s.Mode != config.ModeDeployment:
-		return finding.Refusedf("leave in mode %s: leave supports modes DaemonSet and Deployment", s.Mode).
-			WithHint("`ccmadm apply -f FILE` with mode: DaemonSet, or Deployment, first")
-	case s.ControlPlaneVIP.Address != "":
-		return finding.Refusedf("leave: every kubelet uses the control plane VIP %s, which ccmadm's pods announce",
-			s.ControlPlaneVIP.Address).
-			WithHint("a cluster with controlPlaneVIP cannot leave; to remove ccmadm, run `ccmadm reset` on each machine. Nothing was changed")
-	case s.WantsRoutes():
-		return finding.Refusedf("leave: the pods' network is the routes that provider %s sets", s.Provider).
-			WithHint("install a CNI plugin, then `ccmadm apply -f FILE` with routes: false")
-	}
-	if err := a.refuseStaticPods(ctx, r.Env); err != nil {
-		return err
-	}
-	return a.refuseBalancers(ctx, r.Env)
+	return finding.Refusedf("leave in mode %s: leave supports modes DaemonSet and Deployment", s.Mode).
+		WithHint("`ccmadm apply -f FILE` with mode: DaemonSet, or Deployment, first")
 }
 
-// refuseStaticPods finds control planes to which another mode has not come yet: their managers would stay, and nobody
-// would take them away.
+func checkVIP(ctx context.Context, r *workflow.Run) error {
+	s, err := r.Settings(ctx)
+	if err != nil || s.ControlPlaneVIP.Address == "" {
+		return err
+	}
+	return finding.Refusedf("leave: every kubelet uses the control plane VIP %s, which ccmadm's pods announce", s.ControlPlaneVIP.Address).
+		WithHint("a cluster with controlPlaneVIP cannot leave; to remove ccmadm, run `ccmadm reset` on each machine. Nothing was changed")
+}
+
+func checkRoutes(ctx context.Context, r *workflow.Run) error {
+	s, err := r.Settings(ctx)
+	if err != nil || !s.WantsRoutes() {
+		return err
+	}
+	return finding.Refusedf("leave: the pods' network is the routes that provider %s sets", s.Provider).
+		WithHint("install a CNI plugin, then `ccmadm apply -f FILE` with routes: false")
+}
+
+// checkStaticPods leaves it to checkMode where the mode is that.
+func checkStaticPods(ctx context.Context, r *workflow.Run) error {
+	s, err := r.Settings(ctx)
+	if err != nil || s.Mode == config.ModeStaticPod {
+		return err
+	}
+	return adoptionOf(r).refuseStaticPods(ctx, r.Env)
+}
+
+// checkBalancers waits for none where something else stands in the way.
+func checkBalancers(ctx context.Context, r *workflow.Run) error {
+	if _, err := r.Settings(ctx); err != nil {
+		return err
+	}
+	possible := errors.Join(checkMode(ctx, r), checkVIP(ctx, r), checkRoutes(ctx, r)) == nil
+	return adoptionOf(r).refuseBalancers(ctx, r.Env, possible)
+}
+
+// refuseStaticPods finds control planes to which another mode has not come yet: their managers would stay running.
 func (a *Adoption) refuseStaticPods(ctx context.Context, env *workflow.Env) error {
 	client, err := workflow.Connect(env, machine.AdminConf)
 	if err != nil {
@@ -75,13 +95,13 @@ func (a *Adoption) refuseStaticPods(ctx context.Context, env *workflow.Env) erro
 }
 
 // refuseBalancers finds the load balancers that nobody would serve any more, nor take away with their Service.
-func (a *Adoption) refuseBalancers(ctx context.Context, env *workflow.Env) error {
+func (a *Adoption) refuseBalancers(ctx context.Context, env *workflow.Env, await bool) error {
 	client, err := workflow.Connect(env, machine.AdminConf)
 	if err != nil {
 		return err
 	}
 	found, err := balancers(ctx, client)
-	if err == nil && len(found) > 0 && a.WaitLoadBalancers > 0 && !env.DryRun {
+	if err == nil && len(found) > 0 && a.WaitLoadBalancers > 0 && await && !env.DryRun {
 		found, err = a.awaitBalancers(ctx, env, client, found)
 	}
 	if err != nil {

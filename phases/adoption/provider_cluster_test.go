@@ -186,7 +186,20 @@ func TestCluster_Leave_StaticPodLeft(t *testing.T) {
 		})
 	}
 	r, _ := adoption(t, m, workflow.Inputs{Command: "leave"}, Adoption{Leave: true, Yes: true})
-	phasestest.WantError(t, leavePreflight().Do(t.Context(), r), "the manager is still a static pod on cp2", finding.ExitRefused)
+	phasestest.Made(t, client.CoreV1().Services("default"), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "lb", Finalizers: []string{v1alpha1.LoadBalancerFinalizer}},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 80}}},
+	})
+	err := leavePreflight().Do(t.Context(), r) // all that stands in the way at once
+	phasestest.WantError(t, err, "the manager is still a static pod on cp2", finding.ExitRefused)
+	phasestest.WantError(t, err, "no longer be served or removed: Service/default/lb", finding.ExitRefused)
+	if _, err := client.CoreV1().Services("default").Patch(t.Context(), "lb", "application/merge-patch+json",
+		[]byte(`{"metadata": {"finalizers": null}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.CoreV1().Services("default").Delete(t.Context(), "lb", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
 
 	cp2, err := client.CoreV1().Nodes().Get(t.Context(), "cp2", metav1.GetOptions{})
 	if err != nil {
