@@ -94,6 +94,9 @@ type AddressPoolSpec struct {
 	// Nodes limits which Nodes announce.
 	// +optional
 	Nodes *metav1.LabelSelector `json:"nodes,omitempty"`
+	// PreferredNodes announce at level L2 before others.
+	// +optional
+	PreferredNodes PoolPreferredNodes `json:"preferredNodes,omitzero"`
 	// ExcludeLabel is Auto, Honour or Ignore. Default: Auto.
 	// +kubebuilder:validation:Enum=Auto;Honour;Ignore
 	// +kubebuilder:default=Auto
@@ -124,6 +127,19 @@ type PoolServe struct {
 	// ServiceSelector by labels of the Service, in addition.
 	// +optional
 	ServiceSelector *metav1.LabelSelector `json:"serviceSelector,omitempty"`
+}
+
+// PoolPreferredNodes are Nodes that announce addresses of a pool at level L2 while one of them may: others announce only when none of
+// them does. Which Nodes may, the field nodes says.
+type PoolPreferredNodes struct {
+	// Selector by labels of Nodes. Default: none is preferred, and an address stays where it is.
+	// +optional
+	Selector *metav1.LabelSelector `json:"selector,omitempty"`
+	// ReturnAfter is how long other agents hear the agent of a preferred Node without a gap before an address moves back to it.
+	// Default: 60s.
+	// +kubebuilder:default="60s"
+	// +optional
+	ReturnAfter metav1.Duration `json:"returnAfter,omitzero"`
 }
 
 // PoolBGP is how addresses of a pool are announced by BGP.

@@ -2,12 +2,15 @@ package network
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
@@ -40,7 +43,8 @@ func (s *Snapshot) because(list []Verdict, claims []networkingv1.IPAddress) {
 	}
 }
 
-// owned is the reason for one address. At an elected level one Node has it, and keeps it: none is better than another.
+// owned is the reason for one address. At an elected level one Node has it, and keeps it: no other is better, except one
+// that the pool prefers.
 func (s *Snapshot) owned(node string, c networkingv1.IPAddress, able []string) string {
 	announcers := s.announcers(addressOf(c))
 	here := slices.Contains(announcers, node)
@@ -51,10 +55,16 @@ func (s *Snapshot) owned(node string, c networkingv1.IPAddress, able []string) s
 		return ""
 	}
 	a := s.agent(node)
+	preferred, after := s.preferred(c, able)
 	others := slices.DeleteFunc(slices.Clone(able), func(other string) bool { return other == node })
 	switch {
 	case here && len(others) == 0:
 		return "no other Node may have it"
+	case preferred[node] && here:
+		return "a preferred Node, and keeps the address while it may have it; ready to take over: " + shortened(others)
+	case here && len(preferred) > 0:
+		return fmt.Sprintf("%s is preferred, and takes the address once other agents have heard it for %s",
+			shortened(slices.Sorted(maps.Keys(preferred))), after)
 	case here:
 		return "a Node keeps an address while it may have it; ready to take over: " + shortened(others)
 	case len(announcers) == 0:
@@ -62,9 +72,30 @@ func (s *Snapshot) owned(node string, c networkingv1.IPAddress, able []string) s
 	case a != nil && announces(a, addressOf(c)) != nil:
 		age := s.silence(a).Round(time.Second)
 		return fmt.Sprintf("%s reports it since; the report of this Node is %s old", announcers[0], age)
+	case preferred[node] && !preferred[announcers[0]]:
+		return fmt.Sprintf("preferred; takes the address from %s once other agents have heard it for %s", announcers[0], after)
 	default:
 		return announcers[0] + " has it, and keeps it while it may have it"
 	}
+}
+
+// preferred are those of the able Nodes that the address's pool prefers, and how long they are heard before it moves back to one.
+func (s *Snapshot) preferred(c networkingv1.IPAddress, able []string) (map[string]bool, time.Duration) {
+	pool := s.pool(c.Annotations[v1alpha1.ClaimPoolAnnotation])
+	if pool == nil || pool.Spec.PreferredNodes.Selector == nil {
+		return nil, 0
+	}
+	selector, err := metav1.LabelSelectorAsSelector(pool.Spec.PreferredNodes.Selector)
+	if err != nil {
+		return nil, 0
+	}
+	list := map[string]bool{}
+	for i := range s.Nodes {
+		if n := &s.Nodes[i]; slices.Contains(able, n.Name) && selector.Matches(labels.Set(n.Labels)) {
+			list[n.Name] = true
+		}
+	}
+	return list, pool.Spec.PreferredNodes.ReturnAfter.Duration
 }
 
 // shortened names few of many.

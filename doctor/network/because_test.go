@@ -31,6 +31,12 @@ func TestWhy_Because(t *testing.T) {
 				"`kubectl label node w1 ccmadm.dev/drain=true` does",
 			"w1 has it, and keeps it while it may have it",
 		},
+		{"the one that has it is preferred", func(s *Snapshot) { s.prefer("w1") },
+			"a preferred Node, and keeps the address while it may have it; ready to take over: w2", "w1 has it, and keeps it while it may have it"},
+		{"the other is preferred", func(s *Snapshot) { s.prefer("w2") },
+			"w2 is preferred, and takes the address once other agents have heard it for 1m0s",
+			"preferred; takes the address from w1 once other agents have heard it for 1m0s"},
+		{"no Node is preferred that may have it", func(s *Snapshot) { s.prefer("w7") }, kept, "w1 has it, and keeps it while it may have it"},
 		{"nobody", func(s *Snapshot) { s.Agents[1].Status.Announcements = nil }, "", ""},
 		{"BGP", func(s *Snapshot) {
 			s.Claims[0].Annotations[v1alpha1.ClaimLevelAnnotation] = string(v1alpha1.LevelBGP)
@@ -49,6 +55,19 @@ func TestWhy_Because(t *testing.T) {
 				t.Errorf("why they have it (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// prefer has the pool prefer a Node by its name.
+func (s *Snapshot) prefer(node string) {
+	for i := range s.Nodes {
+		if s.Nodes[i].Labels == nil {
+			s.Nodes[i].Labels = map[string]string{}
+		}
+		s.Nodes[i].Labels["name"] = s.Nodes[i].Name
+	}
+	s.Pools[0].Spec.PreferredNodes = v1alpha1.PoolPreferredNodes{
+		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"name": node}}, ReturnAfter: metav1.Duration{Duration: time.Minute},
 	}
 }
 

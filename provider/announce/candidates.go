@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -28,18 +29,22 @@ func (v *View) SetCandidates(e Endpoints) {
 	slices.SortFunc(v.Claims, func(a, b Claim) int { return a.Address.Compare(b.Address) })
 	staying := slices.Sorted(maps.Keys(v.Nodes))
 	staying = slices.DeleteFunc(staying, func(name string) bool { return v1alpha1.Leaving(v.Nodes[name]) != "" })
-	selected := map[string][]string{} // of those that stay, by pool
+	selected, preferred := map[string][]string{}, map[string][]string{} // of those that stay, by pool
 	for i := range v.Claims {
 		c := &v.Claims[i]
 		if _, known := selected[c.Pool]; !known {
-			selected[c.Pool] = v.selected(c.Pool, staying)
+			selected[c.Pool], preferred[c.Pool] = v.selected(c.Pool, staying), v.preferred(c.Pool, staying)
 		}
 		c.Candidates, c.Ending = v.candidates(*c, selected[c.Pool], local), nil
 		if len(c.Candidates) == 0 && !c.Probed && c.Level.OnLink() {
 			// The address is published once the network was probed for it, which needs no endpoint.
 			c.Candidates = v.candidates(*c, selected[c.Pool], nil)
 		}
+		c.Preferred, c.ReturnAfter = nil, v.returnAfter(c.Pool)
 		for _, name := range c.Candidates {
+			if slices.Contains(preferred[c.Pool], name) {
+				c.Preferred = append(c.Preferred, name)
+			}
 			if local.at(*c, name) == endpointEnding {
 				c.Ending = append(c.Ending, name)
 			}
@@ -85,7 +90,27 @@ func (v *View) selected(pool string, nodes []string) []string {
 	if p == nil || p.Spec.Nodes == nil {
 		return nodes
 	}
-	selector, err := metav1.LabelSelectorAsSelector(p.Spec.Nodes)
+	return v.matching(p.Spec.Nodes, nodes)
+}
+
+// preferred are those of the Nodes that the pool prefers: none, if it says nothing.
+func (v *View) preferred(pool string, nodes []string) []string {
+	p := v.Pools[pool]
+	if p == nil || p.Spec.PreferredNodes.Selector == nil {
+		return nil
+	}
+	return v.matching(p.Spec.PreferredNodes.Selector, nodes)
+}
+
+func (v *View) returnAfter(pool string) time.Duration {
+	if p := v.Pools[pool]; p != nil {
+		return p.Spec.PreferredNodes.ReturnAfter.Duration
+	}
+	return 0
+}
+
+func (v *View) matching(s *metav1.LabelSelector, nodes []string) []string {
+	selector, err := metav1.LabelSelectorAsSelector(s)
 	if err != nil { // the API server validates selectors of Services, not ours
 		return nil
 	}

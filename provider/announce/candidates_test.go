@@ -3,7 +3,9 @@ package announce
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -135,6 +137,35 @@ func sliceOf(name, node string, c discoveryv1.EndpointConditions) *discoveryv1.E
 	return &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Labels: labels},
 		Endpoints:  []discoveryv1.Endpoint{{NodeName: &node, Conditions: c}},
+	}
+}
+
+// TestView_SetCandidates_Preferred: of the Nodes that may announce an address, those that its pool prefers.
+func TestView_SetCandidates_Preferred(t *testing.T) {
+	view := twoClaims()
+	for name, node := range view.Nodes {
+		node.Labels = map[string]string{"name": name}
+	}
+	prefer := func(name string) {
+		view.Pools["lan"].Spec.PreferredNodes = v1alpha1.PoolPreferredNodes{
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"name": name}}, ReturnAfter: metav1.Duration{Duration: time.Minute},
+		}
+		view.SetCandidates(Endpoints{})
+	}
+	for _, tt := range []struct {
+		name string
+		want []string
+	}{{"w2", []string{"w2"}}, {"w9", nil}} {
+		prefer(tt.name)
+		c := view.Claims[0]
+		if !slices.Equal(c.Preferred, tt.want) || len(c.Candidates) != 2 || c.ReturnAfter != time.Minute {
+			t.Errorf("%s is preferred: %v of %v after %s", tt.name, c.Preferred, c.Candidates, c.ReturnAfter)
+		}
+	}
+	view.Nodes["w2"].Labels[v1alpha1.DrainLabel] = "true"
+	prefer("w2")
+	if c := view.Claims[0]; len(c.Preferred) > 0 {
+		t.Errorf("a Node that hands over its addresses is preferred: %v", c.Preferred)
 	}
 }
 

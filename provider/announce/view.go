@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -59,6 +60,10 @@ type Claim struct {
 	Candidates []string
 	// Ending are those of Candidates whose endpoints of a Service with externalTrafficPolicy Local are told to end.
 	Ending []string
+	// Preferred are those of Candidates that the pool prefers, and ReturnAfter is how long one is heard before it takes the address
+	// from another Node.
+	Preferred   []string
+	ReturnAfter time.Duration
 	// Early says that this Node does not carry packets for the address yet: it is not taken from an owner.
 	Early bool
 }

@@ -262,7 +262,9 @@ func (l *Announcer) step(changed bool) time.Duration {
 func quorumClaims(claims []announce.Claim) []quorum.Claim {
 	list := make([]quorum.Claim, len(claims))
 	for i, c := range claims {
-		list[i] = quorum.Claim{Address: c.Address, Candidates: c.Candidates, Ending: c.Ending, Early: c.Early}
+		list[i] = quorum.Claim{
+			Address: c.Address, Candidates: c.Candidates, Ending: c.Ending, Preferred: c.Preferred, ReturnAfter: c.ReturnAfter, Early: c.Early,
+		}
 	}
 	return list
 }

@@ -3,6 +3,7 @@ package quorum
 import (
 	"net/netip"
 	"slices"
+	"time"
 )
 
 // Claim is an address that one of its candidates is to own.
@@ -12,6 +13,10 @@ type Claim struct {
 	Candidates []string
 	// Ending are those of Candidates that are chosen where no other can be.
 	Ending []string
+	// Preferred are those of Candidates that are chosen before others. One that was heard for ReturnAfter without a gap takes the
+	// address from an owner that is not preferred.
+	Preferred   []string
+	ReturnAfter time.Duration
 	// Early says that this member is not to take it from an owner yet.
 	Early bool
 }
@@ -33,4 +38,18 @@ func (c Claim) able(can map[string]bool) []string {
 		return all
 	}
 	return lasting
+}
+
+// preferred are those of the able Nodes that are preferred, all and steady ones.
+func (c Claim) preferred(able []string, steady map[string]time.Duration) (all, lasting []string) {
+	for _, name := range able {
+		if !slices.Contains(c.Preferred, name) {
+			continue
+		}
+		all = append(all, name)
+		if steady[name] >= c.ReturnAfter {
+			lasting = append(lasting, name)
+		}
+	}
+	return all, lasting
 }

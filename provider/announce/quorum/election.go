@@ -11,10 +11,18 @@ type candidates struct {
 	address netip.Addr
 	names   []string
 	owner   string
+	// preferred are those of names that are chosen before others, and returning those of them that take the address from an
+	// owner that is not preferred.
+	preferred, returning []string
+}
+
+// keeps tells whether the owner keeps the address.
+func (c candidates) keeps() bool {
+	return c.owner != "" && slices.Contains(c.names, c.owner) && (len(c.returning) == 0 || slices.Contains(c.preferred, c.owner))
 }
 
 // elect says which Node is to have each address. Who has one keeps it as long as it can, since each move interrupts
-// connections. The others go to the Node with the highest score (rendezvous hashing: the death of a Node moves what it
+// connections; only preferred Nodes take it from others. The others go to the Node with the highest score (rendezvous hashing: the death of a Node moves what it
 // had, and nothing else) of those that have not yet ceil(addresses/nodes)+1.
 func elect(all []candidates) map[netip.Addr]string {
 	nodes := map[string]int{} // with the number of addresses each has
@@ -25,7 +33,7 @@ func elect(all []candidates) map[netip.Addr]string {
 	}
 	elected := make(map[netip.Addr]string, len(all))
 	for _, c := range all {
-		if c.owner != "" && slices.Contains(c.names, c.owner) {
+		if c.keeps() {
 			elected[c.address] = c.owner
 			nodes[c.owner]++
 		}
@@ -37,6 +45,12 @@ func elect(all []candidates) map[netip.Addr]string {
 	for _, c := range all {
 		if elected[c.address] != "" || len(c.names) == 0 {
 			continue
+		}
+		switch {
+		case len(c.returning) > 0:
+			c.names = c.returning
+		case len(c.preferred) > 0:
+			c.names = c.preferred
 		}
 		chosen := best(c, func(name string) bool { return nodes[name] < limit })
 		if chosen == "" {
@@ -74,13 +88,15 @@ func score(address netip.Addr, node string) uint64 {
 func (q *Member) Reconcile(now Instant, claims []Claim) {
 	q.noteClaims(now, claims)
 	all := make([]candidates, len(claims))
-	can := map[string]bool{}
-	for name := range q.peers {
+	can, steady := map[string]bool{}, map[string]Instant{q.self: now - q.started}
+	for name, p := range q.peers {
 		can[name] = q.Alive(now, name) && !q.Draining(name)
+		steady[name] = now - p.steady
 	}
 	can[q.self] = !q.draining
 	for i, c := range claims {
 		all[i] = candidates{address: c.Address, owner: q.Owner(now, c.Address), names: c.able(can)}
+		all[i].preferred, all[i].returning = c.preferred(all[i].names, steady)
 	}
 	elected, waking := elect(all), q.isWaking(now)
 	claimed := map[netip.Addr]bool{}

@@ -28,6 +28,7 @@ type peer struct {
 	incarnation uint64
 	stamp       uint64  // of the last datagram that was taken
 	heard       Instant // when it was
+	steady      Instant // since when it is heard without a gap, and is the same incarnation
 	draining    bool
 	list        []ListID
 	since       Instant // since when its newest list is what it is

@@ -72,6 +72,10 @@ func newWorld(t *testing.T, seed uint64, members, addresses int) *world {
 		for _, m := range w.members {
 			c.Candidates = append(c.Candidates, m.name)
 		}
+		if random.IntN(2) == 0 {
+			c.Preferred = c.Candidates[:1+i%len(c.Candidates)]
+			c.ReturnAfter = time.Duration(random.Int64N(int64(2 * time.Second)))
+		}
 		w.claims = append(w.claims, c)
 	}
 	return w

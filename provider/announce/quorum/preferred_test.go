@@ -1,0 +1,130 @@
+package quorum
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+)
+
+// ownerOf is the member that has the address, as true time sees it. Empty: none.
+func (w *world) ownerOf(address netip.Addr) string {
+	for _, m := range w.members {
+		if !m.off && m.quorum.Owns(w.clock(m), address) {
+			return m.name
+		}
+	}
+	return ""
+}
+
+// newPreferring has addresses for which the first members are preferred.
+func newPreferring(t *testing.T, members, preferred, addresses int, returnAfter time.Duration) *world {
+	t.Helper()
+	w := newWorld(t, 5, members, addresses)
+	for i := range w.claims {
+		w.claims[i].Preferred, w.claims[i].ReturnAfter = w.names(preferred), returnAfter
+	}
+	for _, m := range w.members {
+		m.quorum.SetMembers(w.clock(m), w.names(members), nil, nil)
+	}
+	return w
+}
+
+// TestQuorum_Preferred: a preferred member has the address while it may. When it fails, another has it at once; when it returns, it
+// waits for its time, and no client is without an answer while the address moves back.
+func TestQuorum_Preferred(t *testing.T) {
+	const returnAfter = 3 * time.Second
+	w := newPreferring(t, 3, 1, 1, returnAfter)
+	address, n0 := w.claims[0].Address, w.members[0]
+	w.run(3 * time.Second)
+	if got := w.ownerOf(address); got != "n0" {
+		t.Fatalf("%q has the address, want the preferred n0", got)
+	}
+	n0.off = true
+	w.run(1300 * time.Millisecond)
+	if got := w.ownerOf(address); got == "" || got == "n0" {
+		t.Fatalf("%q has the address after the preferred member failed", got)
+	}
+	w.restart(n0)
+	n0.quorum.SetMembers(w.clock(n0), w.names(3), nil, nil)
+	back := w.now
+	for w.ownerOf(address) != "n0" {
+		w.run(10 * time.Millisecond)
+		if w.now > back+returnAfter+2*time.Second {
+			t.Fatalf("it did not return to the preferred member in %s", w.now-back)
+		}
+	}
+	if took := w.now - back; took < returnAfter-100*time.Millisecond {
+		t.Errorf("it returned after %s, before the member was heard for %s", took, returnAfter)
+	}
+}
+
+// TestQuorum_PreferredGap: the move back is planned, so that the time without an owner is one exchange of datagrams.
+func TestQuorum_PreferredGap(t *testing.T) {
+	w := newPreferring(t, 3, 1, 1, time.Second)
+	address, n0 := w.claims[0].Address, w.members[0]
+	n0.off = true
+	w.run(3 * time.Second)
+	w.restart(n0)
+	n0.quorum.SetMembers(w.clock(n0), w.names(3), nil, nil)
+	gap, longest := time.Duration(0), time.Duration(0)
+	for range 4000 {
+		w.run(time.Millisecond)
+		if w.ownerOf(address) == "" {
+			gap += time.Millisecond
+		} else {
+			gap = 0
+		}
+		longest = max(longest, gap)
+	}
+	if got := w.ownerOf(address); got != "n0" || longest > 30*time.Millisecond {
+		t.Errorf("%q has it, and nobody had it for %s", got, longest)
+	}
+}
+
+// TestQuorum_PreferredFlaps: a preferred member that comes and goes more often than its time never takes the address.
+func TestQuorum_PreferredFlaps(t *testing.T) {
+	w := newPreferring(t, 3, 1, 1, 4*time.Second)
+	address, n0 := w.claims[0].Address, w.members[0]
+	n0.off = true
+	w.run(3 * time.Second)
+	for i := range 5 {
+		w.restart(n0)
+		n0.quorum.SetMembers(w.clock(n0), w.names(3), nil, nil)
+		w.run(3 * time.Second)
+		if got := w.ownerOf(address); got == "n0" || got == "" {
+			t.Errorf("round %d: %q has the address", i, got)
+		}
+		n0.off = true
+		w.run(time.Second)
+	}
+}
+
+// TestElect_Preferred: what elect does with each of an owner's cases; several preferred Nodes share addresses as all Nodes would.
+func TestElect_Preferred(t *testing.T) {
+	one := netip.MustParseAddr("192.0.2.1")
+	for _, tt := range []struct {
+		name string
+		c    candidates
+		want string
+	}{
+		{"none has it", candidates{names: []string{"a", "b"}, preferred: []string{"b"}}, "b"},
+		{"a preferred Node has it", candidates{names: []string{"a", "b"}, owner: "b", preferred: []string{"a", "b"}, returning: []string{"a"}}, "b"},
+		{"another has it, and a preferred one is not back for long", candidates{names: []string{"a", "b"}, owner: "a", preferred: []string{"b"}}, "a"},
+		{"another has it, and a preferred one is back", candidates{names: []string{"a", "b"}, owner: "a", preferred: []string{"b"}, returning: []string{"b"}}, "b"},
+		{"no preferred Node can", candidates{names: []string{"a"}, owner: "b"}, "a"},
+	} {
+		tt.c.address = one
+		if got := elect([]candidates{tt.c})[one]; got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+	many := candidatesOf(100, nodeNames(10)...)
+	for i := range many {
+		many[i].preferred = []string{"worker-3", "worker-7"}
+		many[i].returning = many[i].preferred
+	}
+	if got := loads(elect(many)); len(got) != 2 || got["worker-3"] < 30 || got["worker-7"] < 30 {
+		t.Errorf("got %s", fmt.Sprint(got))
+	}
+}
