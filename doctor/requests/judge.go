@@ -27,16 +27,33 @@ func Judge(seen *Seen) []finding.Finding {
 
 func denied(all []Denial) []finding.Finding {
 	var list []finding.Finding
-	for _, binding := range distinct(all, func(d Denial) string { return d.Binding }) {
-		of := slices.DeleteFunc(slices.Clone(all), func(d Denial) bool { return d.Binding != binding })
-		lacks := distinct(of, func(d Denial) string { return d.Permission })
-		without := distinct(of, func(d Denial) string { return d.Without })
-		f := finding.ComponentForbidden.New(binding, fmt.Sprintf("%s (%s) is not allowed to %s: %s", of[0].Component, of[0].User,
+	done := map[string]bool{}
+	for i := range all {
+		d := &all[i]
+		if done[d.Binding] {
+			continue
+		}
+		done[d.Binding] = true
+		var lacks, without []string
+		for _, other := range all[i:] {
+			if other.Binding == d.Binding {
+				lacks, without = add(lacks, other.Permission), add(without, other.Without)
+			}
+		}
+		f := finding.ComponentForbidden.New(d.Binding, fmt.Sprintf("%s (%s) is not allowed to %s: %s", d.Component, d.User,
 			some(lacks, 3), strings.Join(without, "; ")))
-		f.Next = of[0].next()
+		f.Next = d.next()
 		list = append(list, f)
 	}
 	return list
+}
+
+// add keeps a text once.
+func add(list []string, text string) []string {
+	if slices.Contains(list, text) {
+		return list
+	}
+	return append(list, text)
 }
 
 // next is what makes the role and its binding again.
@@ -59,57 +76,63 @@ func (d *Denial) next() string {
 
 // refusers are the words of the API server, with what refuses: k8s.io/apiserver pkg/admission/plugin (webhook/errors, policy/validating,
 // resourcequota) and k8s.io/pod-security-admission.
-var refusers = []struct {
+func refusers() []refuser {
+	return []refuser{
+		{regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)'`), "ValidatingAdmissionPolicy/", "kubectl get validatingadmissionpolicy %s -o yaml"},
+		{regexp.MustCompile(`exceeded quota: ([a-z0-9.-]+)`), "ResourceQuota/kube-system/", "kubectl -n kube-system describe resourcequota %s"},
+		{regexp.MustCompile(`webhook "([^"]+)"`), "Webhook/", "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations -o yaml | grep -B 30 'name: %s$'"},
+		{regexp.MustCompile(`violates (PodSecurity) "`), "Namespace/kube-system", "kubectl get namespace kube-system --show-labels"},
+		{regexp.MustCompile(`error looking up service account kube-system/([a-z0-9.-]+)`), "ServiceAccount/kube-system/", "kubectl -n kube-system create serviceaccount %s"},
+		{regexp.MustCompile(`usage per (Container|Pod) is`), "LimitRange/kube-system", "kubectl -n kube-system describe limitrange"},
+	}
+}
+
+// refuser is something that refuses, by its words.
+type refuser struct {
 	words  *regexp.Regexp
 	object string
 	next   string
-}{
-	{regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)'`), "ValidatingAdmissionPolicy/", "kubectl get validatingadmissionpolicy %s -o yaml"},
-	{regexp.MustCompile(`exceeded quota: ([a-z0-9.-]+)`), "ResourceQuota/" + system + "/", "kubectl -n " + system + " describe resourcequota %s"},
-	{regexp.MustCompile(`webhook "([^"]+)"`), "Webhook/", "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations -o yaml | grep -B 30 'name: %s$'"},
-	{regexp.MustCompile(`violates (PodSecurity) "`), "Namespace/" + system, "kubectl get namespace " + system + " --show-labels"},
-	{regexp.MustCompile(`error looking up service account kube-system/([a-z0-9.-]+)`), "ServiceAccount/" + system + "/", "kubectl -n " + system + " create serviceaccount %s"},
-	{regexp.MustCompile(`usage per (Container|Pod) is`), "LimitRange/" + system, "kubectl -n " + system + " describe limitrange"},
+}
+
+// cause is the object that refuses, and what shows it.
+func (r *Refusal) cause(known []refuser) (object, next string) {
+	for _, k := range known {
+		m := k.words.FindStringSubmatch(r.Message)
+		if m == nil {
+			continue
+		}
+		object, next = k.object, k.next
+		if strings.HasSuffix(object, "/") {
+			object += m[1]
+		}
+		if strings.Contains(next, "%s") {
+			next = strings.Replace(next, "%s", m[1], 1)
+		}
+		return object, next
+	}
+	return "Namespace/kube-system", "kubectl -n kube-system get events --field-selector type=Warning"
 }
 
 func refused(all []Refusal) []finding.Finding {
-	type cause struct{ object, next string }
-	of := func(r Refusal) cause {
-		for _, refuser := range refusers {
-			m := refuser.words.FindStringSubmatch(r.Message)
-			if m == nil {
-				continue
-			}
-			c := cause{refuser.object, refuser.next}
-			if strings.HasSuffix(c.object, "/") {
-				c.object += m[1]
-			}
-			if strings.Contains(c.next, "%s") {
-				c.next = fmt.Sprintf(c.next, m[1])
-			}
-			return c
-		}
-		return cause{object: "Namespace/" + system, next: "kubectl -n " + system + " get events --field-selector type=Warning"}
-	}
 	var list []finding.Finding
-	for _, c := range distinct(all, of) {
-		same := slices.DeleteFunc(slices.Clone(all), func(r Refusal) bool { return of(r) != c })
-		f := finding.WriteRefused.New(c.object, "refused: "+some(distinct(same, func(r Refusal) string { return r.Write }), 3)+". "+same[0].Message)
-		f.Next = c.next
+	known, done := refusers(), map[string]bool{}
+	for i := range all {
+		object, next := all[i].cause(known)
+		if done[object] {
+			continue
+		}
+		done[object] = true
+		var writes []string
+		for _, other := range all[i:] {
+			if of, _ := other.cause(known); of == object {
+				writes = add(writes, other.Write)
+			}
+		}
+		f := finding.WriteRefused.New(object, "refused: "+some(writes, 3)+". "+all[i].Message)
+		f.Next = next
 		list = append(list, f)
 	}
 	return list
-}
-
-// distinct keeps the order of the first ones.
-func distinct[T any, K comparable](all []T, key func(T) K) []K {
-	var keys []K
-	for _, item := range all {
-		if k := key(item); !slices.Contains(keys, k) {
-			keys = append(keys, k)
-		}
-	}
-	return keys
 }
 
 // some names a few, and how many more there are.

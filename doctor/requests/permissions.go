@@ -6,7 +6,6 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 )
 
@@ -28,218 +27,232 @@ const (
 	Admin Maker = "kubeconfig"
 )
 
-// Row is a permission that a component needs.
-type Row struct {
+// Grant is what a component needs.
+type Grant struct {
 	// Component is what needs it, and Without what does not work when it is missing.
 	Component, Without string
-	User               string
-	Groups             []string
-	// Verb and so on are of one rule. Name is empty for all objects.
-	Verb, Group, Resource, Subresource, Namespace, Name string
-	// Binding is KIND/NAME or KIND/NAMESPACE/NAME of what grants it, and Maker what makes that.
+	// User is its name; empty: that of the ServiceAccount of kube-system with the component's name. Group is one besides those that the
+	// kind of user has.
+	User, Group string
+	// Permissions are VERB RESOURCE[/SUBRESOURCE][.GROUP] [NAME] [in NAMESPACE].
+	Permissions []string
+	// Binding is KIND/NAME or KIND/NAMESPACE/NAME of what grants them, and Maker what makes that. Empty: the controller's own.
 	Binding string
 	Maker   Maker
 	// Optional says that a cluster without the binding is a choice that kubeadm's documentation offers.
 	Optional bool
-	// Workload of kube-system has the permission: without it nothing needs it. Empty: every cluster does.
+	// Workload of kube-system needs it: without it nothing does. Empty: every cluster does.
 	Workload string
 }
 
-func (r *Row) attributes() *authorizationv1.ResourceAttributes {
-	return &authorizationv1.ResourceAttributes{
-		Verb: r.Verb, Group: r.Group, Resource: r.Resource, Subresource: r.Subresource, Namespace: r.Namespace, Name: r.Name,
+const (
+	accounts  = "system:serviceaccount:kube-system:"
+	anonymous = "system:anonymous"
+)
+
+func (g *Grant) user() string {
+	if g.User == "" {
+		return accounts + g.Component
 	}
+	return g.User
 }
 
-func (r *Row) permission() string {
-	text := r.Verb + " " + r.Resource
-	if r.Subresource != "" {
-		text += "/" + r.Subresource
+func (g *Grant) groups() []string {
+	user := g.user()
+	if user == anonymous {
+		return []string{"system:unauthenticated"}
 	}
-	if r.Group != "" {
-		text += "." + r.Group
+	groups := []string{"system:authenticated"}
+	if strings.HasPrefix(user, accounts) {
+		groups = append(groups, "system:serviceaccounts", "system:serviceaccounts:kube-system")
 	}
-	if r.Name != "" {
-		text += " " + r.Name
+	if g.Group != "" {
+		groups = append(groups, g.Group)
 	}
-	if r.Namespace != "" {
-		text += " in namespace " + r.Namespace
+	return groups
+}
+
+func (g *Grant) binding() string {
+	if g.Binding == "" {
+		return "ClusterRoleBinding/system:controller:" + g.Component
 	}
-	return text
+	return g.Binding
+}
+
+// parse reads a permission of the table.
+func parse(permission string) *authorizationv1.ResourceAttributes {
+	rest, namespace, _ := strings.Cut(permission, " in ")
+	verb, rest, _ := strings.Cut(rest, " ")
+	resource, name, _ := strings.Cut(rest, " ")
+	resource, group, _ := strings.Cut(resource, ".")
+	resource, subresource, _ := strings.Cut(resource, "/")
+	return &authorizationv1.ResourceAttributes{
+		Verb: verb, Group: group, Resource: resource, Subresource: subresource, Namespace: namespace, Name: name,
+	}
 }
 
 // deleted tells whether the binding does not exist.
-func (r *Row) deleted(ctx context.Context, client kubernetes.Interface) (bool, error) {
-	kind, name, _ := strings.Cut(r.Binding, "/")
-	namespace, inside, namespaced := strings.Cut(name, "/")
-	var err error
-	if kind == "RoleBinding" && namespaced {
-		_, err = client.RbacV1().RoleBindings(namespace).Get(ctx, inside, metav1.GetOptions{})
-	} else {
-		_, err = client.RbacV1().ClusterRoleBindings().Get(ctx, name, metav1.GetOptions{})
+func (g *Grant) deleted(ctx context.Context, client kubernetes.Interface) (bool, error) {
+	kind, name, _ := strings.Cut(g.Binding, "/")
+	path := "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/" + name
+	if namespace, inside, is := strings.Cut(name, "/"); is && kind == "RoleBinding" {
+		path = "/apis/rbac.authorization.k8s.io/v1/namespaces/" + namespace + "/rolebindings/" + inside
 	}
+	_, err := client.Discovery().RESTClient().Get().AbsPath(path).DoRaw(ctx)
 	if apierrors.IsNotFound(err) {
 		return true, nil
 	}
 	return false, err
 }
 
-const (
-	apps        = "apps"
-	rbacLeases  = "coordination.k8s.io"
-	slicesGroup = "discovery.k8s.io"
-	requesting  = "certificates.k8s.io"
-	system      = "kube-system"
-	public      = "kube-public"
-)
-
 // Permissions is what components of kubeadm's clusters need of the API server: not all that they are granted, but what breaks something
-// when it is missing.
-func Permissions() []Row {
-	rows := append(joining(), addons()...)
-	rows = append(rows, controlPlane()...)
-	return append(rows, controllers()...)
-}
+// when it is missing. Group of a permission stands after a point: leases.coordination.k8s.io is resource leases of group
+// coordination.k8s.io.
+func Permissions() []Grant { return append(joining(), running()...) }
 
 // joining is what `kubeadm join` and new kubelets ask for.
-func joining() []Row {
-	token := Row{User: "system:bootstrap:doctor", Groups: []string{"system:bootstrappers", "system:bootstrappers:kubeadm:default-node-token", "system:authenticated"}}
-	node := Row{User: "system:node:doctor", Groups: []string{"system:nodes", "system:authenticated"}}
-	anybody := Row{User: "system:anonymous", Groups: []string{"system:unauthenticated"}}
-	const join, binding, role = "kubeadm join", "ClusterRoleBinding/", "RoleBinding/"
-	of := func(r Row, component, without, verb, group, resource, sub, namespace, name, bound string, maker Maker, optional bool) Row {
-		r.Component, r.Without, r.Verb, r.Group, r.Resource, r.Subresource = component, without, verb, group, resource, sub
-		r.Namespace, r.Name, r.Binding, r.Maker, r.Optional = namespace, name, bound, maker, optional
-		return r
-	}
-	return []Row{
-		of(anybody, join, "no machine can join by a token", "get", "", "configmaps", "", public, "cluster-info",
-			role+public+"/kubeadm:bootstrap-signer-clusterinfo", Tokens, true),
-		of(token, join, "no machine can join", "get", "", "configmaps", "", system, "kubeadm-config", role+system+"/kubeadm:nodes-kubeadm-config", Config, false),
-		of(token, join, "no machine can join", "get", "", "configmaps", "", system, "kubelet-config", role+system+"/kubeadm:kubelet-config", Config, false),
-		of(token, join, "no machine can join", "get", "", "nodes", "", "", "", binding+"kubeadm:get-nodes", Tokens, false),
-		of(token, join, "the kubelet of a new machine gets no certificate", "create", requesting, "certificatesigningrequests", "", "", "",
-			binding+"kubeadm:kubelet-bootstrap", Tokens, false),
-		of(token, join, "certificates of new machines are not approved", "create", requesting, "certificatesigningrequests", "nodeclient", "", "",
-			binding+"kubeadm:node-autoapprove-bootstrap", Tokens, true),
-		of(node, "kubelet", "kubelets do not get a new certificate before theirs ends", "create", requesting, "certificatesigningrequests", "selfnodeclient", "", "",
-			binding+"kubeadm:node-autoapprove-certificate-rotation", Tokens, true),
-		of(Row{User: "kube-apiserver-kubelet-client", Groups: []string{"kubeadm:cluster-admins", "system:authenticated"}}, "kube-apiserver",
-			"no logs, exec or port-forward from any Node", "create", "", "nodes", "proxy", "", "", binding+"kubeadm:cluster-admins", Admin, false),
-	}
-}
-
-// account is a ServiceAccount of kube-system.
-func account(name string) Row {
-	return Row{
-		User:   "system:serviceaccount:" + system + ":" + name,
-		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + system, "system:authenticated"},
-	}
-}
-
-// addons is what kube-proxy and CoreDNS watch.
-func addons() []Row {
-	var rows []Row
-	of := func(workload, account, without, binding string, maker Maker, list ...Row) {
-		for _, r := range list {
-			for _, verb := range []string{"list", "watch"} {
-				r.Component, r.Workload, r.Without, r.Binding, r.Maker, r.Verb = workload, workload, without, binding, maker, verb
-				r.User = "system:serviceaccount:" + system + ":" + account
-				r.Groups = []string{"system:serviceaccounts", "system:serviceaccounts:" + system, "system:authenticated"}
-				rows = append(rows, r)
-			}
-		}
-	}
-	services, slices := Row{Resource: "services"}, Row{Group: slicesGroup, Resource: "endpointslices"}
-	of("kube-proxy", "kube-proxy", "rules of kube-proxy do not follow Services", "ClusterRoleBinding/kubeadm:node-proxier", Proxy,
-		services, slices, Row{Resource: "nodes"})
-	of("coredns", "coredns", "names of Services do not resolve", "ClusterRoleBinding/system:coredns", DNS,
-		services, slices, Row{Resource: "namespaces"})
-	return rows
-}
-
-// controlPlane is what the controller manager and the scheduler ask for under their own names.
-func controlPlane() []Row {
-	manager := Row{
-		Component: "kube-controller-manager", User: "system:kube-controller-manager", Groups: []string{"system:authenticated"}, Maker: Server,
-		Binding: "ClusterRoleBinding/system:kube-controller-manager",
-	}
-	scheduler := Row{
-		Component: "kube-scheduler", User: "system:kube-scheduler", Groups: []string{"system:authenticated"}, Maker: Server,
-		Binding: "ClusterRoleBinding/system:kube-scheduler", Without: "no pod is placed on a Node",
-	}
-	of := func(r Row, without, verb, group, resource, sub, namespace, name string) Row {
-		if without != "" {
-			r.Without = without
-		}
-		r.Verb, r.Group, r.Resource, r.Subresource, r.Namespace, r.Name = verb, group, resource, sub, namespace, name
-		return r
-	}
-	const unled = "it is the leader for no longer than it runs, and controls nothing after its next start"
-	managerLease := of(manager, unled, "update", rbacLeases, "leases", "", system, "kube-controller-manager")
-	schedulerLease := of(scheduler, unled, "update", rbacLeases, "leases", "", system, "kube-scheduler")
-	managerLease.Binding = "RoleBinding/" + system + "/system::leader-locking-kube-controller-manager or ClusterRoleBinding/system:kube-controller-manager"
-	schedulerLease.Binding = "RoleBinding/" + system + "/system::leader-locking-kube-scheduler or ClusterRoleBinding/system:kube-scheduler"
-	return []Row{
-		managerLease,
-		of(manager, "its controllers do not get a token", "create", "", "serviceaccounts", "token", system, ""),
-		of(manager, "its controllers do not see objects", "list", "", "pods", "", "", ""),
-		of(manager, "its controllers do not see objects", "watch", apps, "deployments", "", "", ""),
-		schedulerLease,
-		of(scheduler, "", "list", "", "pods", "", "", ""),
-		of(scheduler, "", "watch", "", "pods", "", "", ""),
-		of(scheduler, "", "list", "", "nodes", "", "", ""),
-		of(scheduler, "", "watch", "", "nodes", "", "", ""),
-		of(scheduler, "", "create", "", "pods", "binding", "", ""),
-		of(scheduler, "", "list", "", "persistentvolumeclaims", "", "", ""),
-		of(scheduler, "", "list", "storage.k8s.io", "csinodes", "", "", ""),
-	}
-}
-
-// controllers is what those of kube-controller-manager ask for, each under the name of its ServiceAccount.
-func controllers() []Row {
-	var rows []Row
-	of := func(name, without string, list ...Row) {
-		for _, r := range list {
-			who := account(name)
-			r.User, r.Groups = who.User, who.Groups
-			r.Component, r.Without, r.Maker, r.Binding = name, without, Server, "ClusterRoleBinding/system:controller:"+name
-			rows = append(rows, r)
-		}
-	}
-	createPods := Row{Verb: "create", Resource: "pods"}
-	of("deployment-controller", "Deployments get no ReplicaSets", Row{Verb: "create", Group: apps, Resource: "replicasets"},
-		Row{Verb: "update", Group: apps, Resource: "deployments", Subresource: "status"}, Row{Verb: "watch", Group: apps, Resource: "replicasets"})
-	of("replicaset-controller", "Deployments get no pods", createPods, Row{Verb: "update", Group: apps, Resource: "replicasets", Subresource: "status"},
-		Row{Verb: "delete", Resource: "pods"}, Row{Verb: "watch", Resource: "pods"})
-	of("daemon-set-controller", "DaemonSets get no pods", createPods, Row{Verb: "update", Group: apps, Resource: "daemonsets", Subresource: "status"},
-		Row{Verb: "watch", Resource: "nodes"})
-	of("statefulset-controller", "StatefulSets get no pods", createPods, Row{Verb: "update", Group: apps, Resource: "statefulsets", Subresource: "status"})
-	of("job-controller", "Jobs get no pods", createPods, Row{Verb: "update", Group: "batch", Resource: "jobs", Subresource: "status"})
-	of("endpointslice-controller", "Services get no endpoints", Row{Verb: "create", Group: slicesGroup, Resource: "endpointslices"},
-		Row{Verb: "update", Group: slicesGroup, Resource: "endpointslices"}, Row{Verb: "list", Resource: "services"}, Row{Verb: "watch", Resource: "pods"})
-	of("service-account-controller", "new namespaces get no ServiceAccount, and no pod can be made in them", Row{Verb: "create", Resource: "serviceaccounts"})
-	of("root-ca-cert-publisher", "pods in new namespaces do not start, for lack of ConfigMap kube-root-ca.crt", Row{Verb: "create", Resource: "configmaps"})
-	of("namespace-controller", "deleted namespaces stay", Row{Verb: "delete", Resource: "pods"}, Row{Verb: "update", Resource: "namespaces", Subresource: "finalize"})
-	of("generic-garbage-collector", "what belongs to deleted objects stays", Row{Verb: "delete", Resource: "pods"})
-	of("certificate-controller", "certificates of kubelets are not approved or issued",
-		Row{Verb: "update", Group: requesting, Resource: "certificatesigningrequests", Subresource: "approval"},
-		Row{Verb: "update", Group: requesting, Resource: "certificatesigningrequests", Subresource: "status"},
-		Row{Verb: "approve", Group: requesting, Resource: "signers", Name: "kubernetes.io/kube-apiserver-client-kubelet"},
-		Row{Verb: "sign", Group: requesting, Resource: "signers", Name: "kubernetes.io/kube-apiserver-client-kubelet"},
-		Row{Verb: "create", Group: "authorization.k8s.io", Resource: "subjectaccessreviews"})
-	of("node-controller", "Nodes that do not report stay Ready, and their pods are not moved", Row{Verb: "update", Resource: "nodes", Subresource: "status"},
-		Row{Verb: "patch", Resource: "nodes"}, Row{Verb: "list", Group: rbacLeases, Resource: "leases"})
-	signer := account("bootstrap-signer")
-	const without = "cluster-info is not signed for new tokens, and no machine can join by one"
-	return append(rows,
-		Row{
-			Component: "bootstrap-signer", User: signer.User, Groups: signer.Groups, Verb: "list", Resource: "secrets", Namespace: system,
-			Binding: "RoleBinding/" + system + "/system:controller:bootstrap-signer", Maker: Server, Without: without,
+func joining() []Grant {
+	const token, tokens = "system:bootstrap:doctor", "system:bootstrappers:kubeadm:default-node-token"
+	const node, nodes = "system:node:doctor", "system:nodes"
+	return []Grant{
+		{
+			Component: "kubeadm join", User: anonymous, Without: "no machine can join by a token",
+			Permissions: []string{"get configmaps cluster-info in kube-public"},
+			Binding:     "RoleBinding/kube-public/kubeadm:bootstrap-signer-clusterinfo", Maker: Tokens, Optional: true,
 		},
-		Row{
-			Component: "bootstrap-signer", User: signer.User, Groups: signer.Groups, Verb: "update", Resource: "configmaps", Namespace: public,
-			Name: "cluster-info", Binding: "RoleBinding/" + public + "/system:controller:bootstrap-signer", Maker: Server, Without: without,
+		{
+			Component: "kubeadm join", User: token, Group: tokens, Without: "no machine can join",
+			Permissions: []string{"get configmaps kubeadm-config in kube-system"}, Binding: "RoleBinding/kube-system/kubeadm:nodes-kubeadm-config", Maker: Config,
 		},
-	)
+		{
+			Component: "kubeadm join", User: token, Group: tokens, Without: "no machine can join",
+			Permissions: []string{"get configmaps kubelet-config in kube-system"}, Binding: "RoleBinding/kube-system/kubeadm:kubelet-config", Maker: Config,
+		},
+		{
+			Component: "kubeadm join", User: token, Group: tokens, Without: "no machine can join",
+			Permissions: []string{"get nodes"}, Binding: "ClusterRoleBinding/kubeadm:get-nodes", Maker: Tokens,
+		},
+		{
+			Component: "kubeadm join", User: token, Group: tokens, Without: "the kubelet of a new machine gets no certificate",
+			Permissions: []string{"create certificatesigningrequests.certificates.k8s.io"}, Binding: "ClusterRoleBinding/kubeadm:kubelet-bootstrap", Maker: Tokens,
+		},
+		{
+			Component: "kubeadm join", User: token, Group: tokens, Without: "certificates of new machines are not approved",
+			Permissions: []string{"create certificatesigningrequests/nodeclient.certificates.k8s.io"},
+			Binding:     "ClusterRoleBinding/kubeadm:node-autoapprove-bootstrap", Maker: Tokens, Optional: true,
+		},
+		{
+			Component: "kubelet", User: node, Group: nodes, Without: "kubelets do not get a new certificate before theirs ends",
+			Permissions: []string{"create certificatesigningrequests/selfnodeclient.certificates.k8s.io"},
+			Binding:     "ClusterRoleBinding/kubeadm:node-autoapprove-certificate-rotation", Maker: Tokens, Optional: true,
+		},
+		{
+			Component: "kube-apiserver", User: "kube-apiserver-kubelet-client", Group: "kubeadm:cluster-admins",
+			Without:     "no logs, exec or port-forward from any Node",
+			Permissions: []string{"create nodes/proxy"}, Binding: "ClusterRoleBinding/kubeadm:cluster-admins", Maker: Admin,
+		},
+	}
+}
+
+// running is what addons, the scheduler, the controller manager and its controllers ask for, the latter under names of their own.
+func running() []Grant {
+	return []Grant{
+		{
+			Component: "kube-proxy", Workload: "kube-proxy", Without: "rules of kube-proxy do not follow Services", Binding: "ClusterRoleBinding/kubeadm:node-proxier", Maker: Proxy,
+			Permissions: []string{
+				"list services", "watch services", "list endpointslices.discovery.k8s.io", "watch endpointslices.discovery.k8s.io", "list nodes", "watch nodes",
+			},
+		},
+		{
+			Component: "coredns", Workload: "coredns", Without: "names of Services do not resolve", Binding: "ClusterRoleBinding/system:coredns", Maker: DNS,
+			Permissions: []string{
+				"list services", "watch services", "list endpointslices.discovery.k8s.io", "watch endpointslices.discovery.k8s.io",
+				"list namespaces", "watch namespaces",
+			},
+		},
+		{
+			Component: "kube-controller-manager", User: "system:kube-controller-manager", Without: "it is not the leader for longer than it runs",
+			Permissions: []string{"update leases.coordination.k8s.io kube-controller-manager in kube-system"},
+			Binding:     "RoleBinding/kube-system/system::leader-locking-kube-controller-manager", Maker: Server,
+		},
+		{
+			Component: "kube-controller-manager", User: "system:kube-controller-manager", Without: "its controllers get no token, or do not see objects",
+			Permissions: []string{"create serviceaccounts/token in kube-system", "list pods", "watch deployments.apps"},
+			Binding:     "ClusterRoleBinding/system:kube-controller-manager", Maker: Server,
+		},
+		{
+			Component: "kube-scheduler", User: "system:kube-scheduler", Without: "it is not the leader for longer than it runs",
+			Permissions: []string{"update leases.coordination.k8s.io kube-scheduler in kube-system"},
+			Binding:     "RoleBinding/kube-system/system::leader-locking-kube-scheduler", Maker: Server,
+		},
+		{
+			Component: "kube-scheduler", User: "system:kube-scheduler", Without: "no pod is placed on a Node",
+			Permissions: []string{
+				"list pods", "watch pods", "list nodes", "watch nodes", "create pods/binding", "list persistentvolumeclaims", "list csinodes.storage.k8s.io",
+			},
+			Binding: "ClusterRoleBinding/system:kube-scheduler", Maker: Server,
+		},
+		{
+			Component: "deployment-controller", Without: "Deployments get no ReplicaSets", Maker: Server,
+			Permissions: []string{"create replicasets.apps", "watch replicasets.apps", "update deployments/status.apps"},
+		},
+		{
+			Component: "replicaset-controller", Without: "Deployments get no pods", Maker: Server,
+			Permissions: []string{"create pods", "delete pods", "watch pods", "update replicasets/status.apps"},
+		},
+		{
+			Component: "daemon-set-controller", Without: "DaemonSets get no pods", Maker: Server,
+			Permissions: []string{"create pods", "watch nodes", "update daemonsets/status.apps"},
+		},
+		{
+			Component: "statefulset-controller", Without: "StatefulSets get no pods", Maker: Server,
+			Permissions: []string{"create pods", "update statefulsets/status.apps"},
+		},
+		{
+			Component: "job-controller", Without: "Jobs get no pods", Maker: Server,
+			Permissions: []string{"create pods", "update jobs/status.batch"},
+		},
+		{
+			Component: "endpointslice-controller", Without: "Services get no endpoints", Maker: Server,
+			Permissions: []string{
+				"create endpointslices.discovery.k8s.io", "update endpointslices.discovery.k8s.io", "list services", "watch pods",
+			},
+		},
+		{
+			Component: "service-account-controller", Without: "new namespaces get no ServiceAccount, and no pod can be created in them", Maker: Server,
+			Permissions: []string{"create serviceaccounts"},
+		},
+		{
+			Component: "root-ca-cert-publisher", Without: "pods in new namespaces do not start, for lack of ConfigMap kube-root-ca.crt", Maker: Server,
+			Permissions: []string{"create configmaps"},
+		},
+		{
+			Component: "namespace-controller", Without: "deleted namespaces stay", Maker: Server,
+			Permissions: []string{"delete pods", "update namespaces/finalize"},
+		},
+		{
+			Component: "generic-garbage-collector", Without: "what belongs to deleted objects stays", Maker: Server,
+			Permissions: []string{"delete pods"},
+		},
+		{
+			Component: "certificate-controller", Without: "certificates of kubelets are not approved or issued", Maker: Server,
+			Permissions: []string{
+				"update certificatesigningrequests/approval.certificates.k8s.io", "update certificatesigningrequests/status.certificates.k8s.io",
+				"approve signers.certificates.k8s.io kubernetes.io/kube-apiserver-client-kubelet",
+				"sign signers.certificates.k8s.io kubernetes.io/kube-apiserver-client-kubelet", "create subjectaccessreviews.authorization.k8s.io",
+			},
+		},
+		{
+			Component: "node-controller", Without: "Nodes that do not report stay Ready, and their pods are not moved", Maker: Server,
+			Permissions: []string{"update nodes/status", "patch nodes"},
+		},
+		{
+			Component: "bootstrap-signer", Without: "cluster-info is not signed for new tokens, and no machine can join by one", Maker: Server,
+			Permissions: []string{"list secrets in kube-system"}, Binding: "RoleBinding/kube-system/system:controller:bootstrap-signer",
+		},
+		{
+			Component: "bootstrap-signer", Without: "cluster-info is not signed for new tokens, and no machine can join by one", Maker: Server,
+			Permissions: []string{"update configmaps cluster-info in kube-public"}, Binding: "RoleBinding/kube-public/system:controller:bootstrap-signer",
+		},
+	}
 }

@@ -13,7 +13,6 @@ package requests
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -73,50 +72,50 @@ type Cluster struct {
 
 // Denied asks what components may do. The error says that the API server could not be asked.
 func Denied(ctx context.Context, client kubernetes.Interface, cluster Cluster) ([]Denial, error) {
-	var rows []Row
-	for _, row := range Permissions() {
-		if row.Workload == "" || cluster.Has(row.Workload) {
-			rows = append(rows, row)
+	grants := Permissions()
+	var asked []Denial
+	var of []int // the grant of each
+	for i := range grants {
+		g := &grants[i]
+		if g.Workload != "" && !cluster.Has(g.Workload) {
+			continue
+		}
+		for _, permission := range g.Permissions {
+			asked = append(asked, Denial{
+				Component: g.Component, User: g.user(), Permission: permission, Binding: g.binding(), Maker: g.Maker, Without: g.Without,
+			})
+			of = append(of, i)
 		}
 	}
-	allowed, errs := make([]bool, len(rows)), make([]error, len(rows))
-	each(len(rows), func(i int) {
-		row := &rows[i]
+	allowed, errs := make([]bool, len(asked)), make([]error, len(asked))
+	each(len(asked), func(i int) {
 		review, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
-			Spec: authorizationv1.SubjectAccessReviewSpec{User: row.User, Groups: row.Groups, ResourceAttributes: row.attributes()},
+			Spec: authorizationv1.SubjectAccessReviewSpec{
+				User: asked[i].User, Groups: grants[of[i]].groups(), ResourceAttributes: parse(asked[i].Permission),
+			},
 		}, metav1.CreateOptions{})
 		if errs[i] = err; err == nil {
 			allowed[i] = review.Status.Allowed
 		}
 	})
-	if err := errors.Join(errs...); err != nil {
-		return nil, errs[firstError(errs)]
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
 	}
 	var list []Denial
-	for i := range rows {
-		row := &rows[i]
+	for i := range asked {
 		if allowed[i] {
 			continue
 		}
-		if row.Optional {
-			if deleted, err := row.deleted(ctx, client); err != nil || deleted {
+		if g := &grants[of[i]]; g.Optional {
+			if deleted, err := g.deleted(ctx, client); err != nil || deleted {
 				continue
 			}
 		}
-		list = append(list, Denial{
-			Component: row.Component, User: row.User, Permission: row.permission(), Binding: row.Binding, Maker: row.Maker, Without: row.Without,
-		})
+		list = append(list, asked[i])
 	}
 	return list, nil
-}
-
-func firstError(errs []error) int {
-	for i, err := range errs {
-		if err != nil {
-			return i
-		}
-	}
-	return 0
 }
 
 // each runs a function for each number below n, a few at a time.

@@ -94,7 +94,7 @@ func proxy() *corev1.PodTemplateSpec {
 // TestCluster_Refusals: whatever refuses is named, and an API server on which nothing refuses has none.
 func TestCluster_Refusals(t *testing.T) {
 	client, ctx := newClient(t), context.WithoutCancel(t.Context())
-	for _, namespace := range []string{system, metav1.NamespaceDefault} {
+	for _, namespace := range []string{metav1.NamespaceSystem, metav1.NamespaceDefault} {
 		for _, name := range []string{"default"} {
 			_, err := client.CoreV1().ServiceAccounts(namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 			if err != nil && !apierrors.IsAlreadyExists(err) {
@@ -133,16 +133,16 @@ func TestCluster_Refusals(t *testing.T) {
 			func() error {
 				quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "none"}}
 				quota.Spec.Hard = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
-				made, err := client.CoreV1().ResourceQuotas(system).Create(ctx, quota, metav1.CreateOptions{})
+				made, err := client.CoreV1().ResourceQuotas(metav1.NamespaceSystem).Create(ctx, quota, metav1.CreateOptions{})
 				if err != nil {
 					return err
 				}
 				made.Status = corev1.ResourceQuotaStatus{Hard: quota.Spec.Hard, Used: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}}
-				_, err = client.CoreV1().ResourceQuotas(system).UpdateStatus(ctx, made, metav1.UpdateOptions{})
+				_, err = client.CoreV1().ResourceQuotas(metav1.NamespaceSystem).UpdateStatus(ctx, made, metav1.UpdateOptions{})
 				return err
 			},
 			func() error {
-				return client.CoreV1().ResourceQuotas(system).Delete(ctx, "none", metav1.DeleteOptions{})
+				return client.CoreV1().ResourceQuotas(metav1.NamespaceSystem).Delete(ctx, "none", metav1.DeleteOptions{})
 			},
 		},
 		{
@@ -184,7 +184,7 @@ func TestCluster_Refusals(t *testing.T) {
 
 func labelled(ctx context.Context, client kubernetes.Interface, level string) error {
 	patch := []byte(`{"metadata": {"labels": {"pod-security.kubernetes.io/enforce": ` + level + `}}}`)
-	_, err := client.CoreV1().Namespaces().Patch(ctx, system, "application/merge-patch+json", patch, metav1.PatchOptions{})
+	_, err := client.CoreV1().Namespaces().Patch(ctx, metav1.NamespaceSystem, "application/merge-patch+json", patch, metav1.PatchOptions{})
 	return err
 }
 

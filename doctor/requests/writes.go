@@ -2,6 +2,8 @@ package requests
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"regexp"
 	"strings"
 
@@ -10,20 +12,35 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 )
 
-// write is one without which something in a cluster does not start or does not stay.
+// write is one without which something in a cluster does not start or does not stay. An update changes nothing; a body makes it a
+// new object.
 type write struct {
-	what string
-	do   func(ctx context.Context) error
+	what, path string
+	body       any
+}
+
+// do sends it as a dry run. It is raw: typed clients of all these kinds would be 200 kB of a program that has no room for them.
+func (w *write) do(ctx context.Context, client rest.Interface) error {
+	request := client.Patch(types.MergePatchType).Body([]byte("{}"))
+	if w.body != nil {
+		body, err := json.Marshal(w.body)
+		if err != nil {
+			return fmt.Errorf("write %s: %w", w.what, err)
+		}
+		request = client.Post().SetHeader("Content-Type", "application/json").Body(body)
+	}
+	return request.AbsPath(w.path).Param("dryRun", metav1.DryRunAll).Do(ctx).Error()
 }
 
 // Refused asks, as dry runs, for the writes that keep a cluster alive. The error says that they could not be asked for: the user
 // may not write.
 func Refused(ctx context.Context, client kubernetes.Interface, cluster Cluster) ([]Refusal, error) {
-	list := writes(client, cluster)
+	list := writes(cluster)
 	errs := make([]error, len(list))
-	each(len(list), func(i int) { errs[i] = list[i].do(ctx) })
+	each(len(list), func(i int) { errs[i] = list[i].do(ctx, client.Discovery().RESTClient()) })
 	var refused []Refusal
 	for i, err := range errs {
 		switch {
@@ -60,59 +77,37 @@ func byAdmission(err error) bool {
 	return false
 }
 
-// writes asks nothing of its own: updates change nothing, and the pod is one of kube-proxy, as the controller of its DaemonSet makes it.
-func writes(client kubernetes.Interface, cluster Cluster) []write {
-	core, leases, dry := client.CoreV1(), client.CoordinationV1(), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}
-	const merge, kubernetesService = types.MergePatchType, "kubernetes"
-	unchanged := []byte("{}")
+// writes asks for nothing that a healthy cluster does not do by itself: the pod is one of kube-proxy, as its DaemonSet makes it.
+func writes(cluster Cluster) []write {
+	const core, leases = "/api/v1", "/apis/coordination.k8s.io/v1"
 	list := []write{
-		{"update of Service default/kubernetes", func(ctx context.Context) error {
-			_, err := core.Services(metav1.NamespaceDefault).Patch(ctx, kubernetesService, merge, unchanged, dry)
-			return err
-		}},
-		{"update of EndpointSlice default/kubernetes", func(ctx context.Context) error {
-			_, err := client.DiscoveryV1().EndpointSlices(metav1.NamespaceDefault).Patch(ctx, kubernetesService, merge, unchanged, dry)
-			return err
-		}},
-		{"update of Lease kube-system/kube-controller-manager", func(ctx context.Context) error {
-			_, err := leases.Leases(system).Patch(ctx, "kube-controller-manager", merge, unchanged, dry)
-			return err
-		}},
-		{"update of ServiceAccount default/default", func(ctx context.Context) error {
-			_, err := core.ServiceAccounts(metav1.NamespaceDefault).Patch(ctx, "default", merge, unchanged, dry)
-			return err
-		}},
-		{"new ConfigMap in kube-system", func(ctx context.Context) error {
-			cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "ccmadm-doctor-"}}
-			_, err := core.ConfigMaps(system).Create(ctx, cm, metav1.CreateOptions{DryRun: dry.DryRun})
-			return err
-		}},
+		{what: "update of Service default/kubernetes", path: core + "/namespaces/default/services/kubernetes"},
+		{what: "update of EndpointSlice default/kubernetes", path: "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes"},
+		{what: "update of Lease kube-system/kube-controller-manager", path: leases + "/namespaces/kube-system/leases/kube-controller-manager"},
+		{what: "update of ServiceAccount default/default", path: core + "/namespaces/default/serviceaccounts/default"},
+		{
+			what: "new ConfigMap in kube-system", path: core + "/namespaces/kube-system/configmaps",
+			body: corev1.ConfigMap{TypeMeta: kind("ConfigMap"), ObjectMeta: metav1.ObjectMeta{GenerateName: "ccmadm-doctor-"}},
+		},
 	}
 	if node := cluster.Node; node != "" {
 		list = append(list,
-			write{"update of Node " + node, func(ctx context.Context) error {
-				_, err := core.Nodes().Patch(ctx, node, merge, unchanged, dry)
-				return err
-			}},
-			write{"update of the status of Node " + node, func(ctx context.Context) error {
-				_, err := core.Nodes().Patch(ctx, node, merge, unchanged, dry, "status")
-				return err
-			}},
-			write{"update of the Lease of Node " + node, func(ctx context.Context) error {
-				_, err := leases.Leases(corev1.NamespaceNodeLease).Patch(ctx, node, merge, unchanged, dry)
-				return err
-			}},
+			write{what: "update of Node " + node, path: core + "/nodes/" + node},
+			write{what: "update of the status of Node " + node, path: core + "/nodes/" + node + "/status"},
+			write{what: "update of the Lease of Node " + node, path: leases + "/namespaces/kube-node-lease/leases/" + node},
 		)
 	}
 	if cluster.Proxy != nil {
-		pod := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{GenerateName: "kube-proxy-", Labels: cluster.Proxy.Labels, Annotations: cluster.Proxy.Annotations},
-			Spec:       *cluster.Proxy.Spec.DeepCopy(),
-		}
-		list = append(list, write{"new pod of DaemonSet kube-proxy", func(ctx context.Context) error {
-			_, err := core.Pods(system).Create(ctx, pod, metav1.CreateOptions{DryRun: dry.DryRun})
-			return err
-		}})
+		list = append(list, write{
+			what: "new pod of DaemonSet kube-proxy", path: core + "/namespaces/kube-system/pods",
+			body: corev1.Pod{
+				TypeMeta:   kind("Pod"),
+				ObjectMeta: metav1.ObjectMeta{GenerateName: "kube-proxy-", Labels: cluster.Proxy.Labels, Annotations: cluster.Proxy.Annotations},
+				Spec:       cluster.Proxy.Spec,
+			},
+		})
 	}
 	return list
 }
+
+func kind(name string) metav1.TypeMeta { return metav1.TypeMeta{APIVersion: "v1", Kind: name} }
