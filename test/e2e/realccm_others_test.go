@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -93,40 +92,6 @@ func newSample(t *testing.T, name string) *lab {
 	l := up(t, name, 1, 1)
 	l.loadCCM(t, "sample")
 	l.sampleConfiguration(t)
-	l.must(t, "cp1", strings.Replace(ccmadmInit, kubeadmYAML, realConfig, 1))
-	l.must(t, "w1", l.joinCommand(t))
-	return l, state
-}
-
-// TestRealCCM_VSphere: a machine is known by its UUID, and its node goes with it.
-func TestRealCCM_VSphere(t *testing.T) {
-	t.Parallel()
-	l, state := newVSphere(t, "vsphere")
-	const kind = "vsphere-vm.cpu-1.mem-0gb.os-other" // the simulator's machines are all alike
-	for _, m := range state.Machines {
-		l.expectNode(t, m.Name, wantNode{"vsphere://" + m.ID, "", "", kind, m.Address})
-	}
-	l.expectNothingForbiddenInLog(t)
-
-	t.Run("the node of a destroyed machine goes", func(t *testing.T) {
-		l.run(t, "kill", "--name", l.name, "w1")
-		state.Machines[1].State = "terminated"
-		l.setCloud(t, state)
-		eventually(t, 90*time.Second, "the node of w1 goes", func() bool { _, there := l.nodesNow(t)["w1"]; return !there })
-	})
-}
-
-// newSample is a cluster with upstream's sample of a cloud-controller-manager, with a provider that reads a file.
-func newSample(t *testing.T, name string) *lab {
-	t.Helper()
-	l := up(t, name, 1, 1)
-	l.loadCCM(t, "sample")
-	instance := func(id, node string) string {
-		return fmt.Sprintf(`{"id": %q, "type": "metal", "zone": "z1", "region": "r1", "address": %q}`, id, l.address(t, node))
-	}
-	l.configure(t, "provider: sample\ncontrollerManager: {image: lab.local/sample-ccm:1, extraArgs: [--cloud-provider=sample]}\n"+
-		"cloudConfig: {file: "+cloudConf+"}\n",
-		map[string]string{cloudConf: fmt.Sprintf("{\"cp1\": %s, \"w1\": %s}\n", instance("one", "cp1"), instance("two", "w1"))})
 	l.must(t, "cp1", strings.Replace(ccmadmInit, kubeadmYAML, realConfig, 1))
 	l.must(t, "w1", l.joinCommand(t))
 	return l
