@@ -31,11 +31,15 @@ func TestWhy_Because(t *testing.T) {
 				"`kubectl label node w1 ccmadm.dev/drain=true` does",
 			"w1 has it, and keeps it while it may have it",
 		},
-		{"the one that has it is preferred", func(s *Snapshot) { s.prefer("w1") },
-			"a preferred Node, and keeps the address while it may have it; ready to take over: w2", "w1 has it, and keeps it while it may have it"},
-		{"the other is preferred", func(s *Snapshot) { s.prefer("w2") },
+		{
+			"the one that has it is preferred", func(s *Snapshot) { s.prefer("w1") },
+			"a preferred Node, and keeps the address while it may have it; ready to take over: w2", "w1 has it, and keeps it while it may have it",
+		},
+		{
+			"the other is preferred", func(s *Snapshot) { s.prefer("w2") },
 			"w2 is preferred, and takes the address once other agents have heard it for 1m0s",
-			"preferred; takes the address from w1 once other agents have heard it for 1m0s"},
+			"preferred; takes the address from w1 once other agents have heard it for 1m0s",
+		},
 		{"no Node is preferred that may have it", func(s *Snapshot) { s.prefer("w7") }, kept, "w1 has it, and keeps it while it may have it"},
 		{"nobody", func(s *Snapshot) { s.Agents[1].Status.Announcements = nil }, "", ""},
 		{"BGP", func(s *Snapshot) {

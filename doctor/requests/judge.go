@@ -105,7 +105,7 @@ func (r *Refusal) cause(known []refuser) (object, next string) {
 		if strings.HasSuffix(object, "/") {
 			object += m[1]
 		}
-		if strings.Contains(next, "%s") {
+		if len(m) > 1 {
 			next = strings.Replace(next, "%s", m[1], 1)
 		}
 		return object, next

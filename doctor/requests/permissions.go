@@ -108,7 +108,10 @@ func (g *Grant) deleted(ctx context.Context, client kubernetes.Interface) (bool,
 // Permissions is what components of kubeadm's clusters need of the API server: not all that they are granted, but what breaks something
 // when it is missing. Group of a permission stands after a point: leases.coordination.k8s.io is resource leases of group
 // coordination.k8s.io.
-func Permissions() []Grant { return append(joining(), running()...) }
+func Permissions() []Grant {
+	rows := append(joining(), running()...)
+	return append(rows, controllers()...)
+}
 
 // joining is what `kubeadm join` and new kubelets ask for.
 func joining() []Grant {
@@ -154,7 +157,7 @@ func joining() []Grant {
 	}
 }
 
-// running is what addons, the scheduler, the controller manager and its controllers ask for, the latter under names of their own.
+// running is what addons, the scheduler and the controller manager ask for.
 func running() []Grant {
 	return []Grant{
 		{
@@ -192,6 +195,12 @@ func running() []Grant {
 			},
 			Binding: "ClusterRoleBinding/system:kube-scheduler", Maker: Server,
 		},
+	}
+}
+
+// controllers is what those of kube-controller-manager ask for, each under the name of its ServiceAccount.
+func controllers() []Grant {
+	return []Grant{
 		{
 			Component: "deployment-controller", Without: "Deployments get no ReplicaSets", Maker: Server,
 			Permissions: []string{"create replicasets.apps", "watch replicasets.apps", "update deployments/status.apps"},

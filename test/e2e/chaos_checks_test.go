@@ -20,28 +20,26 @@ func (c *chaos) broken(t *testing.T) []string {
 		list = append(list, "not Ready: "+strings.Join(strings.Fields(r.out), " "))
 	}
 	var script strings.Builder
-	script.WriteString("timeout 15 kubectl delete deployment,service -l app=ask --ignore-not-found >/dev/null 2>&1\n")
+	beside := func(text string) { script.WriteString("{ " + text + "} &\n") }
 	for _, m := range c.nodes {
-		fmt.Fprintf(&script, `timeout 20 kubectl delete pod ask-%[1]s --ignore-not-found --now >/dev/null 2>&1
+		beside(fmt.Sprintf(`timeout 20 kubectl delete pod ask-%[1]s --ignore-not-found --now >/dev/null 2>&1
 timeout 10 kubectl run ask-%[1]s --image=%[2]s --image-pull-policy=Never --overrides='{"spec":{"nodeSelector":{"kubernetes.io/hostname":"%[1]s"},"tolerations":[{"operator":"Exists"}]}}' >/dev/null || echo create %[1]s
-`, m, answererImage)
-	}
-	fmt.Fprintf(&script, "timeout 10 kubectl create deployment ask --image=%s -- /answerer >/dev/null 2>&1 || echo deployment -\n", answererImage)
-	if c.kind.services {
-		script.WriteString("timeout 10 kubectl create service loadbalancer ask --tcp=80:8080 >/dev/null 2>&1 || echo address -\n")
-	}
-	script.WriteString(asksToJoin)
-	for _, m := range c.nodes {
-		fmt.Fprintf(&script, `timeout 40 kubectl wait --for=condition=Ready --timeout=30s pod/ask-%[1]s >/dev/null 2>&1 || { echo start %[1]s; }
+timeout 40 kubectl wait --for=condition=Ready --timeout=30s pod/ask-%[1]s >/dev/null 2>&1 || echo start %[1]s
 timeout 15 kubectl exec ask-%[1]s -- /answerer get http://echo.default.svc.cluster.local/ >/dev/null 2>&1 || timeout 15 kubectl exec ask-%[1]s -- /answerer get http://echo.default.svc.cluster.local/ >/dev/null 2>&1 || echo name %[1]s
 timeout 10 kubectl logs ask-%[1]s >/dev/null 2>&1 || echo logs %[1]s
-`, m)
+`, m, answererImage))
 	}
-	script.WriteString("timeout 20 kubectl rollout status deployment ask --timeout=15s >/dev/null 2>&1 || echo deployment -\n")
+	beside(`timeout 15 kubectl delete deployment ask --ignore-not-found >/dev/null 2>&1
+timeout 10 kubectl create deployment ask --image=` + answererImage + ` -- /answerer >/dev/null 2>&1 && timeout 35 kubectl rollout status deployment ask --timeout=30s >/dev/null 2>&1 || echo deployment -
+`)
 	if c.kind.services {
-		script.WriteString(`timeout 15 kubectl wait --for=jsonpath='{.status.loadBalancer.ingress[0].ip}' --timeout=10s service/ask >/dev/null 2>&1 || echo address -
+		beside(`timeout 15 kubectl delete service ask --ignore-not-found >/dev/null 2>&1
+timeout 10 kubectl create service loadbalancer ask --tcp=80:8080 >/dev/null 2>&1 && timeout 25 kubectl wait --for=jsonpath='{.status.loadBalancer.ingress[0].ip}' --timeout=20s service/ask >/dev/null 2>&1 || echo address -
+kubectl delete service ask --ignore-not-found --wait=false >/dev/null 2>&1
 `)
 	}
+	beside(asksToJoin)
+	script.WriteString("wait\n")
 	r := c.sh(t, "cp1", asAdmin+script.String())
 	for line := range strings.Lines(r.out) {
 		what, node, _ := strings.Cut(strings.TrimSpace(line), " ")

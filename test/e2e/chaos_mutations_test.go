@@ -83,8 +83,10 @@ func (c *chaos) objectOf(t *testing.T, r *rand.Rand) (arguments, name string) {
 func namesOf(object string) []string {
 	_, name, _ := strings.Cut(object, "/")
 	names := []string{name}
-	for _, part := range []string{"kube-proxy", "coredns", "kube-dns", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "node-agent",
-		"cloud-controller-manager", "bootstrap", "kubelet", "cluster-info", "etcd"} {
+	for _, part := range []string{
+		"kube-proxy", "coredns", "kube-dns", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "node-agent",
+		"cloud-controller-manager", "bootstrap", "kubelet", "cluster-info", "etcd",
+	} {
 		if strings.Contains(name, strings.TrimPrefix(part, "kube-")) {
 			names = append(names, part)
 		}

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,7 +19,7 @@ import (
 var (
 	seeds     = flag.Int("seeds", 10, "how many mutations of a healthy cluster TestChaos makes")
 	firstSeed = flag.Uint64("first", 1, "the seed of the first of them")
-	clusters  = flag.Int("clusters", 2, "how many clusters TestChaos mutates at once: of provider onprem, of upstream's sample of a manager, and so on")
+	clusters  = flag.Int("clusters", 3, "how many clusters TestChaos mutates at once: of provider onprem, of upstream's sample of a manager, and so on")
 )
 
 // chaosLasts is how long a mutation lasts until the cluster is checked.
@@ -104,7 +105,9 @@ func (c *chaos) make(t *testing.T) {
 	c.podOf(t, "echo", answererImage, "echo", "w1")
 	c.kubectl(t, "expose pod echo --port=80 --target-port=8080")
 	if c.kind.services {
-		c.apply(t, `{"apiVersion": "ccmadm.dev/v1alpha1", "kind": "AddressPool", "metadata": {"name": "chaos"}, "spec": {"ranges": ["192.0.2.10-192.0.2.19"]}}`)
+		network := netip.MustParseAddr(c.address(t, "cp1")).AsSlice()[:3]
+		c.apply(t, fmt.Sprintf(`{"apiVersion": "ccmadm.dev/v1alpha1", "kind": "AddressPool", "metadata": {"name": "chaos"},
+ "spec": {"ranges": ["%[1]d.%[2]d.%[3]d.200-%[1]d.%[2]d.%[3]d.209"]}}`, network[0], network[1], network[2]))
 	}
 	for _, m := range c.nodes {
 		c.must(t, m, "tar -C / --ignore-failed-read -cf /root/before.tar etc/kubernetes etc/cni etc/containerd etc/hosts etc/resolv.conf "+
