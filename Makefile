@@ -235,11 +235,14 @@ faults: lab images ## Every fault of the library, and docs/contributing/faults.m
 	$(E2E) -json -parallel 4 -run ^TestFaults_ -args -kubernetes $(K8S) -labs $(LABS) -faults $(ARGS) | $(SUMMARY)
 	cat test/e2e/faults.md bin/measured/faults-{objects,static,daemonset,inventory,openstack,aws,vsphere,sample,pairs}.md > docs/contributing/faults.md
 
-# The page is judged by a person: make chaos SEEDS=50 FIRST=101 makes seeds that were not used while the doctor was written.
-SEEDS ?= 20
-FIRST ?= 1
-chaos: lab images ## Mutate a healthy cluster at random, check what is broken, ask the doctor; bin/measured/chaos.md
-	$(E2E) -timeout 600m -json -run '^TestChaos$$' -args -kubernetes $(K8S) -labs $(LABS) -seeds $(SEEDS) -first $(FIRST) | $(SUMMARY)
+# The page is judged by a person: make chaos SEEDS=50 FIRST=101 makes seeds that were not used while the doctor was written. CLUSTERS run
+# side by side: of provider onprem, of upstream's sample of a manager, and so on.
+SEEDS    ?= 20
+FIRST    ?= 1
+CLUSTERS ?= 2
+chaos: lab images ## Mutate healthy clusters at random, check what is broken, ask the doctor; bin/measured/chaos.md
+	$(E2E) -timeout 600m -parallel $(CLUSTERS) -json -run '^TestChaos$$' -args -kubernetes $(K8S) -labs $(LABS) \
+	  -clusters $(CLUSTERS) -seeds $(SEEDS) -first $(FIRST) | $(SUMMARY)
 
 # MetalLB and kube-vip are built for it, which takes some minutes the first time; keepalived and HAProxy are Debian's. For
 # ours alone, with kube-proxy in another mode: make e2e RUN=MeasureLoadBalancer SKIP= ARGS='-proxy iptables'

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// broken asks what users ask of a cluster: does the API answer, are Nodes Ready, does a pod start on each, and reach a Service by
+// broken asks what users ask of a cluster: does the API answer, are Nodes Ready, does a pod start on each, and reach a new Service by
 // its name; are there logs; does a Deployment get its pod; does a new machine get a certificate; does a Service get an address.
 // Each question is bounded.
 func (c *chaos) broken(t *testing.T) []string {
@@ -20,12 +20,14 @@ func (c *chaos) broken(t *testing.T) []string {
 		list = append(list, "not Ready: "+strings.Join(strings.Fields(r.out), " "))
 	}
 	var script strings.Builder
+	// A new Service: what was there before goes on with what kube-proxy, endpoints and DNS were.
+	script.WriteString("kubectl delete service fresh --ignore-not-found >/dev/null 2>&1\nkubectl expose pod echo --name=fresh --port=80 --target-port=8080 >/dev/null 2>&1\n")
 	beside := func(text string) { script.WriteString("{ " + text + "} &\n") }
 	for _, m := range c.nodes {
 		beside(fmt.Sprintf(`timeout 20 kubectl delete pod ask-%[1]s --ignore-not-found --now >/dev/null 2>&1
 timeout 10 kubectl run ask-%[1]s --image=%[2]s --image-pull-policy=Never --overrides='{"spec":{"nodeSelector":{"kubernetes.io/hostname":"%[1]s"},"tolerations":[{"operator":"Exists"}]}}' >/dev/null || echo create %[1]s
 timeout 40 kubectl wait --for=condition=Ready --timeout=30s pod/ask-%[1]s >/dev/null 2>&1 || echo start %[1]s
-timeout 15 kubectl exec ask-%[1]s -- /answerer get http://echo.default.svc.cluster.local/ >/dev/null 2>&1 || timeout 15 kubectl exec ask-%[1]s -- /answerer get http://echo.default.svc.cluster.local/ >/dev/null 2>&1 || echo name %[1]s
+timeout 15 kubectl exec ask-%[1]s -- /answerer get http://fresh.default.svc.cluster.local/ >/dev/null 2>&1 || timeout 15 kubectl exec ask-%[1]s -- /answerer get http://fresh.default.svc.cluster.local/ >/dev/null 2>&1 || echo name %[1]s
 timeout 10 kubectl logs ask-%[1]s >/dev/null 2>&1 || echo logs %[1]s
 `, m, answererImage))
 	}
@@ -45,7 +47,7 @@ kubectl delete service ask --ignore-not-found --wait=false >/dev/null 2>&1
 		what, node, _ := strings.Cut(strings.TrimSpace(line), " ")
 		says := map[string]string{
 			"create": "no pod can be created", "start": "a pod does not start in 30 s on " + node,
-			"name": "a pod does not reach a Service by its name on " + node, "logs": "no logs from " + node,
+			"name": "a pod does not reach a new Service by its name on " + node, "logs": "no logs from " + node,
 			"deployment": "a Deployment gets no pod", "join": "a new machine gets no certificate", "info": "a new machine cannot read " + node,
 			"address": "a Service gets no address",
 		}[what]

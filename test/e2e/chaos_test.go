@@ -19,7 +19,7 @@ import (
 var (
 	seeds     = flag.Int("seeds", 10, "how many mutations of a healthy cluster TestChaos makes")
 	firstSeed = flag.Uint64("first", 1, "the seed of the first of them")
-	clusters  = flag.Int("clusters", 3, "how many clusters TestChaos mutates at once: of provider onprem, of upstream's sample of a manager, and so on")
+	clusters  = flag.Int("clusters", 2, "how many clusters TestChaos mutates at once: of provider onprem, of upstream's sample of a manager, and so on")
 )
 
 // chaosLasts is how long a mutation lasts until the cluster is checked.
