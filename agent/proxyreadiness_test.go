@@ -65,6 +65,13 @@ func (a *marker) early(ctx context.Context, claims ...announce.Claim) bool {
 	return len(claims) > 0 && claims[0].Early
 }
 
+// preferring is a claim of which no endpoint ends, and one Node is preferred.
+func preferring(node string) announce.Claim {
+	c := moving()
+	c.Preferred = []string{node}
+	return c
+}
+
 // An address is early on a Node as long as its kube-proxy has not answered, or answers that it has no endpoints.
 func TestProxyReadiness(t *testing.T) {
 	p := newProxyOf(t)
@@ -86,6 +93,8 @@ func TestProxyReadiness(t *testing.T) {
 		{name: "it knows nothing of the Service", status: 404, port: p.at.Port(), claim: moving("a"), asks: true},
 		{name: "nobody answers", port: uint16(nobody), claim: moving("a"), asks: true},
 		{name: "without such a port", claim: moving("a")},
+		{name: "the Node is preferred, and has none yet", status: 503, port: p.at.Port(), claim: preferring("b"), asks: true, early: true},
+		{name: "another Node is preferred", status: 503, port: p.at.Port(), claim: preferring("a")},
 		{name: "no endpoint ends", status: 503, port: p.at.Port(), claim: moving()},
 		{name: "the Node's own endpoints end", status: 503, port: p.at.Port(), claim: moving("b")},
 	} {

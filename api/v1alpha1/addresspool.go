@@ -104,6 +104,7 @@ type AddressPoolSpec struct {
 	ExcludeLabel ExcludePolicy `json:"excludeLabel,omitempty"`
 	// ReuseAfter is how long a released address is kept for the Service that had it. Default: 60s.
 	// +kubebuilder:default="60s"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('24h')",message="must be between 0s and 24h"
 	// +optional
 	ReuseAfter metav1.Duration `json:"reuseAfter,omitzero"`
 	// DuplicateAddressDetection asks the network before an address is used for the first time. Default: true.
@@ -135,9 +136,10 @@ type PoolPreferredNodes struct {
 	// Selector by labels of Nodes. Default: none is preferred, and an address stays where it is.
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
-	// ReturnAfter is how long other agents hear the agent of a preferred Node without a gap before an address moves back to it.
-	// Default: 60s.
+	// ReturnAfter is how long a preferred Node could announce an address without a gap, as other agents see it, before the address
+	// moves back to it. Default: 60s.
 	// +kubebuilder:default="60s"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('24h')",message="must be between 0s and 24h"
 	// +optional
 	ReturnAfter metav1.Duration `json:"returnAfter,omitzero"`
 }

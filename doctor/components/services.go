@@ -132,7 +132,7 @@ func (j *judge) dns() []finding.Finding {
 	s := j.service(dnsService)
 	if s == nil {
 		f := finding.ServiceWithoutPods.New(dnsService, "it does not exist: names of Services do not resolve in pods")
-		f.Next = "on a control plane: kubeadm init phase addon coredns"
+		f.Next = finding.AddonAgain("coredns")
 		return []finding.Finding{f}
 	}
 	var wrong []string
@@ -151,6 +151,6 @@ func (j *judge) dns() []finding.Finding {
 		return nil
 	}
 	f := finding.ServiceWithoutPods.New(dnsService, strings.Join(wrong, "; ")+". Names of Services do not resolve in pods")
-	f.Next = "on a control plane: kubectl -n kube-system delete service kube-dns; kubeadm init phase addon coredns"
+	f.Next = "kubectl -n kube-system delete service kube-dns; then, " + finding.AddonAgain("coredns")
 	return []finding.Finding{f}
 }

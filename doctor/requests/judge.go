@@ -60,7 +60,8 @@ func add(list []string, text string) []string {
 func (d *Denial) next() string {
 	switch d.Maker {
 	case Server:
-		return "on a control plane, so that the API server writes its default roles: crictl stop $(crictl ps -q --name '^kube-apiserver$')"
+		return "on a control plane, so that the API server starts again and writes its default roles: " +
+			"mv /etc/kubernetes/manifests/kube-apiserver.yaml /root/ && sleep 30 && mv /root/kube-apiserver.yaml /etc/kubernetes/manifests/"
 	case Proxy:
 		return "kubectl create clusterrolebinding kubeadm:node-proxier --clusterrole=system:node-proxier --serviceaccount=kube-system:kube-proxy " +
 			"--dry-run=client -o yaml | kubectl auth reconcile -f -"
@@ -69,8 +70,10 @@ func (d *Denial) next() string {
 			"--clusterrole=cluster-admin --group=kubeadm:cluster-admins"
 	case Tokens:
 		return "on a control plane: kubeadm init phase bootstrap-token --skip-token-print"
+	case DNS:
+		return finding.AddonAgain("coredns")
 	default:
-		return "on a control plane: kubeadm init phase " + string(d.Maker)
+		return "on a control plane: kubeadm init phase " + string(d.Maker) + " --config FILE, with the file that the cluster was made with"
 	}
 }
 

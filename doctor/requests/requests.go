@@ -134,7 +134,7 @@ func each(n int, do func(int)) {
 
 // Extensions lists APIServices that are served in the cluster and are not available, as the API server says.
 func Extensions(ctx context.Context, client kubernetes.Interface) ([]Unavailable, error) {
-	data, err := client.Discovery().RESTClient().Get().AbsPath("/apis/apiregistration.k8s.io/v1/apiservices").DoRaw(ctx)
+	data, err := client.Discovery().RESTClient().Get().AbsPath("/apis/apiregistration.k8s.io/v1/apiservices").SetHeader("Accept", "application/json").DoRaw(ctx)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}

@@ -88,15 +88,14 @@ func score(address netip.Addr, node string) uint64 {
 func (q *Member) Reconcile(now Instant, claims []Claim) {
 	q.noteClaims(now, claims)
 	all := make([]candidates, len(claims))
-	can, steady := map[string]bool{}, map[string]Instant{q.self: now - q.started}
-	for name, p := range q.peers {
+	can := map[string]bool{}
+	for name := range q.peers {
 		can[name] = q.Alive(now, name) && !q.Draining(name)
-		steady[name] = now - p.steady
 	}
 	can[q.self] = !q.draining
 	for i, c := range claims {
 		all[i] = candidates{address: c.Address, owner: q.Owner(now, c.Address), names: c.able(can)}
-		all[i].preferred, all[i].returning = c.preferred(all[i].names, steady)
+		all[i].preferred, all[i].returning = c.preferred(all[i].names, q.steady(now, c, all[i].names))
 	}
 	elected, waking := elect(all), q.isWaking(now)
 	claimed := map[netip.Addr]bool{}
@@ -112,9 +111,42 @@ func (q *Member) Reconcile(now Instant, claims []Claim) {
 			q.Drop(now, c.Address)
 		}
 	}
+	for address := range q.able {
+		if !claimed[address] {
+			delete(q.able, address)
+		}
+	}
 	for address := range q.requests {
 		if !claimed[address] {
 			q.Drop(now, address)
 		}
 	}
+}
+
+// steady is for how long each able Node could have had the address without a gap, as this member sees it: it was alive and a candidate.
+func (q *Member) steady(now Instant, c Claim, able []string) map[string]Instant {
+	if len(c.Preferred) == 0 {
+		delete(q.able, c.Address)
+		return nil
+	}
+	since, before, steady := map[string]ability{}, q.able[c.Address], map[string]Instant{}
+	for _, name := range able {
+		incarnation := q.incarnation
+		if p := q.peers[name]; p != nil {
+			incarnation = p.incarnation
+		}
+		a, known := before[name]
+		if !known || a.incarnation != incarnation {
+			a = ability{incarnation, now}
+		}
+		since[name], steady[name] = a, now-a.since
+	}
+	q.able[c.Address] = since
+	return steady
+}
+
+// ability is an incarnation of a member, and since when it could have an address.
+type ability struct {
+	incarnation uint64
+	since       Instant
 }

@@ -28,7 +28,6 @@ type peer struct {
 	incarnation uint64
 	stamp       uint64  // of the last datagram that was taken
 	heard       Instant // when it was
-	steady      Instant // since when it is heard without a gap, and is the same incarnation
 	draining    bool
 	list        []ListID
 	since       Instant // since when its newest list is what it is
@@ -146,13 +145,24 @@ func (q *Member) session(p *peer) bool { return p.incarnation == p.greeting.Inca
 func (q *Member) heartbeat(now Instant, p *peer) *Datagram {
 	q.stamp = max(q.stamp+1, uint64(now))
 	d := &Datagram{
-		From: q.self, To: p.name, Stamp: stamp{p.self, q.stamp}, Echo: p.greeting, Draining: q.draining,
+		From: q.self, To: p.name, Stamp: stamp{p.self, q.stamp}, Echo: p.greeting, Draining: q.draining || !q.acknowledged(now),
 		Lists: q.memberships.list, Lacks: q.memberships.lacks(p.list), Version: p.version,
 	}
 	if q.session(p) {
 		d.Acknowledged, d.Applied, d.Last, d.Revoked = p.stamp, p.applied, p.last(), p.revoked
 	}
 	return d
+}
+
+// acknowledged tells whether a majority has acknowledged this member lately, without which it can own nothing. One that hears only some
+// members says that it is draining, so that these do not wait for it.
+func (q *Member) acknowledged(now Instant) bool {
+	by := map[string]bool{q.self: true}
+	for name, p := range q.peers {
+		by[name] = p.granting(now)
+	}
+	list := q.memberships.list
+	return len(list) == 0 || q.memberships.majority([][]ListID{list[len(list)-1:]}, by)
 }
 
 // Hurried reports whether something is to be sent before the next heartbeat.

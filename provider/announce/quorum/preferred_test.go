@@ -128,3 +128,48 @@ func TestElect_Preferred(t *testing.T) {
 		t.Errorf("got %s", fmt.Sprint(got))
 	}
 }
+
+// TestQuorum_PreferredHeardByFew: a preferred member that only the owner hears does not get the address, and the owner keeps it. A
+// majority is needed to own it, and one that is not acknowledged by a majority says that it is draining.
+func TestQuorum_PreferredHeardByFew(t *testing.T) {
+	for _, members := range []int{5, 6, 7} {
+		w := newPreferring(t, members, 1, 20, time.Second)
+		n0 := w.members[0]
+		n0.off = true
+		w.run(4 * time.Second)
+		for i := 2; i < members; i++ {
+			w.cut[[2]int{0, i}], w.cut[[2]int{i, 0}] = true, true
+		}
+		w.restart(n0)
+		n0.quorum.SetMembers(w.clock(n0), w.names(members), nil, nil)
+		w.run(10 * time.Second)
+		for range 50 {
+			w.run(100 * time.Millisecond)
+			for _, c := range w.claims {
+				if got := w.ownerOf(c.Address); got == "" || got == "n0" {
+					t.Fatalf("%d members: %q has %s", members, got, c.Address)
+				}
+			}
+		}
+	}
+}
+
+// TestQuorum_PreferredCandidateFlaps: an endpoint of a preferred Node that comes and goes moves the address away once.
+func TestQuorum_PreferredCandidateFlaps(t *testing.T) {
+	w := newPreferring(t, 3, 1, 1, time.Minute)
+	address, all := w.claims[0].Address, w.claims[0].Candidates
+	w.run(3 * time.Second)
+	moves, last := 0, w.ownerOf(address)
+	for i := range 30 {
+		w.claims[0].Candidates = all[1-i%2:]
+		for range 20 {
+			w.run(100 * time.Millisecond)
+			if now := w.ownerOf(address); now != "" && now != last {
+				moves, last = moves+1, now
+			}
+		}
+	}
+	if moves > 1 {
+		t.Errorf("%d moves in a minute, want one", moves)
+	}
+}

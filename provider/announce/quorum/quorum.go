@@ -52,10 +52,12 @@ type Member struct {
 	peers       map[string]*peer
 	grants      map[netip.Addr]*grant
 	requests    map[netip.Addr]*request
-	order       uint64 // of arrival of requests
-	underway    int    // maxUnderway; less in tests
-	version     byte   // versionNow; less in tests
-	dirty       bool   // something has changed about an address, or about members, since the last look
+	// able says of addresses with preferred Nodes since when each Node could have them.
+	able     map[netip.Addr]map[string]ability
+	order    uint64 // of arrival of requests
+	underway int    // maxUnderway; less in tests
+	version  byte   // versionNow; less in tests
+	dirty    bool   // something has changed about an address, or about members, since the last look
 }
 
 // grant is an address that this member has granted.
@@ -84,6 +86,7 @@ func New(self string, incarnation uint64, now Instant) *Member {
 		idle: idleState{claimed: now}, LingerFor: lingerFor,
 		memberships: memberships{known: map[ListID][]string{}, gone: map[string]bool{}},
 		peers:       map[string]*peer{}, grants: map[netip.Addr]*grant{}, requests: map[netip.Addr]*request{},
+		able: map[netip.Addr]map[string]ability{},
 	}
 }
 

@@ -17,14 +17,11 @@ func (q *Member) Receive(now Instant, d *Datagram) {
 		if d.Stamp.Incarnation < p.incarnation && now < p.heard+grantFor {
 			return // a former one's, late
 		}
-		q.begin(now, p, d.Stamp)
+		q.begin(p, d.Stamp)
 	} else if d.Stamp.Stamp <= p.stamp {
 		return // a repeated one, or overtaken
 	}
 	p.urgent = p.urgent || now >= p.heard+aliveFor // so that it hears this member, too
-	if now >= p.heard+aliveFor {
-		p.steady = now
-	}
 	p.stamp, p.heard, p.draining = d.Stamp.Stamp, now, d.Draining
 	q.learn(now, p, d)
 	q.apply(now, p, d)
@@ -61,13 +58,13 @@ func (p *peer) greet(now Instant, d *Datagram) {
 
 // begin starts the session with a new incarnation. What the former one granted is void; what was granted to it stays
 // until it would have ended.
-func (q *Member) begin(now Instant, p *peer, s stamp) {
+func (q *Member) begin(p *peer, s stamp) {
 	for _, g := range q.grants {
 		if g.owner == p.name && !g.orphan {
 			g.orphan, g.until = true, p.heard+grantFor
 		}
 	}
-	p.incarnation, p.greeting, p.steady = s.Incarnation, s, now
+	p.incarnation, p.greeting = s.Incarnation, s
 	p.acknowledged, p.bound, p.list = 0, nil, nil
 	p.requests, p.applied = map[netip.Addr]peerRequest{}, 0
 	p.out, p.first, p.told, p.revoked = nil, 1, 0, 0

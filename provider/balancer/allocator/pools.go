@@ -87,7 +87,14 @@ func readPool(object *v1alpha1.AddressPool) *Pool {
 	if p.namespaces, p.Problem = selector(object.Spec.Serve.NamespaceSelector); p.Problem != nil {
 		return p
 	}
-	p.services, p.Problem = selector(object.Spec.Serve.ServiceSelector)
+	if p.services, p.Problem = selector(object.Spec.Serve.ServiceSelector); p.Problem != nil {
+		return p
+	}
+	for _, s := range []*metav1.LabelSelector{object.Spec.Nodes, object.Spec.PreferredNodes.Selector} { // agents go by these
+		if _, p.Problem = selector(s); p.Problem != nil {
+			return p
+		}
+	}
 	return p
 }
 
