@@ -130,7 +130,7 @@ func components() []Kind {
 			ID: ComponentForbidden, Reason: "ComponentForbidden", Severity: SeverityError,
 			Title: "Component is not allowed to do what it needs",
 			Why:   "The API server answers its requests with Forbidden. What runs goes on with what it knows, and what starts does not work.",
-			Do:    "restore the role and its binding: kube-apiserver writes its default ones when it starts, kubeadm's phases write kubeadm's",
+			Do:    "restore the role and its binding: kube-apiserver writes its default ones when it starts",
 			Links: []string{"https://kubernetes.io/docs/reference/access-authn-authz/rbac/#auto-reconciliation"},
 		},
 		{
@@ -151,9 +151,9 @@ func components() []Kind {
 			Do:  "give the Service the selector, the ports and the address that kubeadm wrote",
 		},
 		{
-			ID: ConfigurationMissing, Reason: "ConfigurationMissing", Title: "kubeadm's configuration is missing in the cluster", Severity: SeverityError,
-			Why: "kubeadm join and kubeadm upgrade read it, and refuse to work without.",
-			Do:  "upload it again: `kubeadm init phase upload-config all --config FILE`, with the file that the cluster was made with",
+			ID: ConfigurationMissing, Reason: "ConfigurationMissing", Title: "Configuration in the cluster cannot be used", Severity: SeverityError,
+			Why: "What reads it when it starts, such as kubeadm join, kube-proxy or CoreDNS, does not work then.",
+			Do:  "restore the ConfigMap from a backup; without one, phases of kubeadm write it from a configuration of the cluster as it is today",
 		},
 	}
 }

@@ -120,10 +120,3 @@ func Sort(findings []Finding) {
 		)
 	})
 }
-
-// AddonAgain is the command that makes an addon of kubeadm again. Without the cluster's own configuration, kubeadm would take its
-// default networks.
-func AddonAgain(addon string) string {
-	return "on a control plane: kubectl -n kube-system get configmap kubeadm-config -o jsonpath='{.data.ClusterConfiguration}' " +
-		"> /root/cluster.yaml && kubeadm init phase addon " + addon + " --config /root/cluster.yaml"
-}

@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
@@ -24,14 +25,14 @@ type Collector struct {
 	mu   sync.Mutex
 	seen Seen
 	on   map[string][]string // Nodes with a pod, by DaemonSet
-	// proxy is the pod template of kube-proxy.
-	proxy *corev1.PodTemplateSpec
+	// proxy is a pod as the DaemonSet of kube-proxy makes it.
+	proxy *corev1.Pod
 	// endpoints are of Services that every cluster depends on, by their object.
 	endpoints map[string][]discoveryv1.EndpointSlice
 }
 
-// ProxyTemplate is the pod template of kube-proxy, as its DaemonSet has it. Nil: there is none.
-func (c *Collector) ProxyTemplate() *corev1.PodTemplateSpec {
+// ProxyPod is a pod as the DaemonSet of kube-proxy makes it. Nil: there is no such DaemonSet.
+func (c *Collector) ProxyPod() *corev1.Pod {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.proxy
@@ -71,12 +72,17 @@ func (c *Collector) trimmed(p *corev1.Pod) corev1.Pod {
 func (c *Collector) DaemonSet(d *appsv1.DaemonSet) {
 	if d.Name == Proxy {
 		c.mu.Lock()
-		c.proxy = d.Spec.Template.DeepCopy()
+		c.proxy = &corev1.Pod{Spec: *d.Spec.Template.Spec.DeepCopy()}
+		c.proxy.Labels, c.proxy.Annotations = d.Spec.Template.Labels, d.Spec.Template.Annotations
+		c.proxy.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: appsv1.SchemeGroupVersion.String(), Kind: daemonSet, Name: d.Name, UID: d.UID, Controller: new(true), BlockOwnerDeletion: new(true),
+		}}
 		c.mu.Unlock()
 	}
 	c.add(Workload{
 		Kind: daemonSet, Name: d.Name, Wanted: d.Status.DesiredNumberScheduled, Ready: d.Status.NumberReady,
 		Observed: d.Status.ObservedGeneration >= d.Generation && d.DeletionTimestamp == nil, Selector: d.Spec.Template.Spec.NodeSelector,
+		Account: d.Spec.Template.Spec.ServiceAccountName,
 	})
 }
 
@@ -89,6 +95,7 @@ func (c *Collector) Deployment(d *appsv1.Deployment) {
 	c.add(Workload{
 		Kind: deployment, Name: d.Name, Wanted: wanted, Ready: d.Status.ReadyReplicas,
 		Observed: d.Status.ObservedGeneration >= d.Generation && d.DeletionTimestamp == nil, Selector: d.Spec.Template.Spec.NodeSelector,
+		Account: d.Spec.Template.Spec.ServiceAccountName,
 	})
 }
 

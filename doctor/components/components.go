@@ -77,8 +77,10 @@ type Seen struct {
 	Static []corev1.Pod `json:"static,omitempty"`
 	// Unready are pods of workloads that are not ready, at most [mostUnready].
 	Unready []corev1.Pod `json:"unready,omitempty"`
-	// Services are those that every cluster depends on. Empty: they were not looked for.
+	// Services are those that every cluster depends on.
 	Services []Service `json:"services,omitempty"`
+	// Resolvers are the cluster IPs of Services with port UDP 53, at most [mostResolvers].
+	Resolvers []string `json:"resolvers,omitempty"`
 	// Logs are the last lines of unready pods, by name.
 	Logs map[string][]string `json:"logs,omitempty"`
 }
@@ -86,6 +88,11 @@ type Seen struct {
 // Has tells whether there is a workload of a name.
 func (s *Seen) Has(name string) bool {
 	return s != nil && slices.ContainsFunc(s.Workloads, func(w Workload) bool { return w.Name == name })
+}
+
+// RunsAs tells whether there is a workload of a name, with a ServiceAccount of the same name as kubeadm makes it.
+func (s *Seen) RunsAs(name string) bool {
+	return s != nil && slices.ContainsFunc(s.Workloads, func(w Workload) bool { return w.Name == name && w.Account == name })
 }
 
 // Crashed are pods that have ended and are started again, at most so many, and no two of one workload or component.
@@ -128,6 +135,8 @@ type Workload struct {
 	Observed bool  `json:"observed"`
 	// Selector is the nodeSelector of its pods.
 	Selector map[string]string `json:"selector,omitempty"`
+	// Account is the ServiceAccount of its pods.
+	Account string `json:"account,omitempty"`
 	// Nodes have a pod of a DaemonSet. Empty where every wanted pod is ready.
 	Nodes []string `json:"nodes,omitempty"`
 }
@@ -142,8 +151,9 @@ type Cluster struct {
 	Events []corev1.Event
 	// ServiceSubnet and PodSubnet are of kubeadm's ClusterConfiguration. Empty: it has none, or its extraArgs win.
 	ServiceSubnet, PodSubnet string
-	// DNSAddress is what kubelets tell pods to ask (clusterDNS). Empty: it is not known.
-	DNSAddress string
+	// ServicesSeen says that Services could be listed; DNSAddress is what kubelets tell pods to ask (clusterDNS), empty: it is not known.
+	ServicesSeen bool
+	DNSAddress   string
 	// ExternalEtcd says that kubeadm did not make etcd; Kubeadm that kubeadm's configuration is in the cluster.
 	ExternalEtcd, Kubeadm bool
 	// Manager is the workload that initializes Nodes, as DaemonSet/kube-system/NAME: it is judged elsewhere.

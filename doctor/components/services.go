@@ -1,10 +1,9 @@
 package components
 
 import (
-	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -34,19 +33,27 @@ const (
 	dnsService        = "Service/" + v1alpha1.Namespace + "/kube-dns"
 )
 
+// mostResolvers bounds what is kept of Services that may resolve names.
+const mostResolvers = 20
+
 // Served takes any Service, and keeps it where it is one that every cluster depends on.
 func (c *Collector) Served(s *corev1.Service) {
 	object := "Service/" + s.Namespace + "/" + s.Name
-	if object != kubernetesService && object != dnsService {
-		return
-	}
 	service := Service{Object: object, Address: s.Spec.ClusterIP}
 	for _, p := range s.Spec.Ports {
 		service.Ports, service.names = append(service.Ports, port(p.Protocol, p.Port)), append(service.names, p.Name)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.seen.Services = append(c.seen.Services, service)
+	if slices.Contains(service.Ports, "UDP 53") && len(c.seen.Resolvers) < mostResolvers {
+		c.seen.Resolvers = append(c.seen.Resolvers, s.Spec.ClusterIP)
+		if len(s.Spec.ClusterIPs) > 1 {
+			c.seen.Resolvers = append(c.seen.Resolvers, s.Spec.ClusterIPs[1:]...)
+		}
+	}
+	if object == kubernetesService || object == dnsService {
+		c.seen.Services = append(c.seen.Services, service)
+	}
 }
 
 func port(protocol corev1.Protocol, number int32) string {
@@ -92,7 +99,7 @@ func (s *Service) countReady(all []discoveryv1.EndpointSlice) {
 // services finds the Services that every cluster depends on and that lead nowhere. Who serves them is judged elsewhere: where no pod of
 // DNS is ready, that is the cause.
 func (j *judge) services() []finding.Finding {
-	if !j.Kubeadm || len(j.Services) == 0 {
+	if !j.Kubeadm || !j.ServicesSeen {
 		return nil
 	}
 	var list []finding.Finding
@@ -125,32 +132,41 @@ func none(ready map[string]int) bool {
 	return true
 }
 
+// dns asks whether what pods ask is a Service that leads to pods. A cache on each Node has an address of its own, which is link-local
+// (NodeLocal DNSCache, Kubespray), and other installers give the Service of CoreDNS another name: these are not judged.
 func (j *judge) dns() []finding.Finding {
-	if !slices.ContainsFunc(j.Workloads, func(w Workload) bool { return w.Name == DNS && w.Ready > 0 }) {
+	asked, err := netip.ParseAddr(j.DNSAddress)
+	if err != nil || asked.IsLinkLocalUnicast() || asked.IsLoopback() ||
+		!slices.ContainsFunc(j.Workloads, func(w Workload) bool { return w.Name == DNS && w.Ready > 0 }) {
 		return nil
 	}
-	s := j.service(dnsService)
-	if s == nil {
-		f := finding.ServiceWithoutPods.New(dnsService, "it does not exist: names of Services do not resolve in pods")
-		f.Next = finding.AddonAgain("coredns")
+	is := func(text string) bool {
+		address, err := netip.ParseAddr(text)
+		return err == nil && address == asked
+	}
+	if !slices.ContainsFunc(j.Resolvers, is) {
+		f := finding.ServiceWithoutPods.New(dnsService, "no Service with port UDP 53 has the address "+j.DNSAddress+
+			", which kubelets tell pods to ask (clusterDNS): names of Services do not resolve")
+		f.Next = "kubectl -n kube-system get service -o wide"
 		return []finding.Finding{f}
 	}
-	var wrong []string
-	for _, wanted := range []string{"UDP 53", "TCP 53"} {
-		switch count, asked := s.Ready[wanted]; {
-		case !slices.Contains(s.Ports, wanted):
-			wrong = append(wrong, "it has no port "+wanted)
-		case asked && count == 0:
-			wrong = append(wrong, "port "+wanted+" has no ready endpoint, and pods of Deployment coredns are ready")
-		}
-	}
-	if j.DNSAddress != "" && s.Address != j.DNSAddress {
-		wrong = append(wrong, fmt.Sprintf("its address is %s, and kubelets tell pods to ask %s (clusterDNS)", s.Address, j.DNSAddress))
-	}
-	if len(wrong) == 0 {
+	s := j.service(dnsService)
+	if s == nil || !is(s.Address) {
 		return nil
 	}
-	f := finding.ServiceWithoutPods.New(dnsService, strings.Join(wrong, "; ")+". Names of Services do not resolve in pods")
-	f.Next = "kubectl -n kube-system delete service kube-dns; then, " + finding.AddonAgain("coredns")
-	return []finding.Finding{f}
+	for _, wanted := range []string{"UDP 53", "TCP 53"} {
+		wrong := ""
+		switch count, counted := s.Ready[wanted]; {
+		case !slices.Contains(s.Ports, wanted):
+			wrong = "it has no port " + wanted
+		case counted && count == 0:
+			wrong = "its port " + wanted + " has no ready endpoint, and pods of Deployment coredns are ready"
+		}
+		if wrong != "" {
+			f := finding.ServiceWithoutPods.New(dnsService, wrong+": names of Services do not resolve in pods")
+			f.Next = "kubectl -n kube-system get service kube-dns -o yaml"
+			return []finding.Finding{f}
+		}
+	}
+	return nil
 }

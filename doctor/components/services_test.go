@@ -47,13 +47,22 @@ func TestJudge_Services(t *testing.T) {
 		{"all is well", func(*served, *world) {}, ""},
 		{"no API server is an endpoint", func(s *served, _ *world) { s.apis = 0 }, "Service/default/kubernetes: no API server is among its endpoints"},
 		{"the API server's Service is gone", func(s *served, _ *world) { s.api = nil }, "Service/default/kubernetes: it does not exist"},
-		{"the Service of DNS is gone", func(s *served, _ *world) { s.dns = nil }, "Service/kube-system/kube-dns: it does not exist"},
+		{"the Service of DNS is gone", func(s *served, _ *world) { s.dns = nil }, "Service/kube-system/kube-dns: no Service with port UDP 53 has the address 10.96.0.10"},
+		{"a cache on each Node", func(s *served, _ *world) { s.address = "169.254.25.10" }, ""},
+		{"a cache on each Node, and a Service of another name", func(s *served, _ *world) { s.dns, s.address = nil, "169.254.25.10" }, ""},
+		{"another name", func(s *served, _ *world) { s.dns.Name = "coredns" }, ""},
+		{"an IPv6 address that is written otherwise", func(s *served, _ *world) { s.dns.Spec.ClusterIP, s.address = "fd00:10:96::a", "fd00:10:96::000a" }, ""},
+		{"the second family", func(s *served, _ *world) {
+			s.dns.Spec.ClusterIPs, s.address = []string{"10.96.0.10", "fd00:10:96::a"}, "fd00:10:96::a"
+		}, ""},
+		{"Services could not be listed", func(s *served, w *world) { s.dns, s.api, w.ServicesSeen = nil, nil, false }, ""},
 		{"nothing answers for DNS, which other findings say", func(s *served, w *world) { s.dns, w.deployments[0].Status.ReadyReplicas = nil, 0; w.crash("coredns") }, "Deployment/kube-system/coredns"},
-		{"a selector without pods", func(s *served, _ *world) { s.dnsReady = 0 }, "port UDP 53 has no ready endpoint"},
-		{"a port that pods do not have", func(s *served, _ *world) { s.portsOfDNS = []string{"dns-tcp"} }, "port UDP 53 has no ready endpoint"},
-		{"another number", func(s *served, _ *world) { s.dns.Spec.Ports[0].Port = 54 }, "it has no port UDP 53"},
-		{"another protocol", func(s *served, _ *world) { s.dns.Spec.Ports[0].Protocol = corev1.ProtocolTCP }, "it has no port UDP 53"},
-		{"another address than kubelets tell pods", func(s *served, _ *world) { s.address = "10.96.0.11" }, "its address is 10.96.0.10, and kubelets tell pods to ask 10.96.0.11"},
+		{"a selector without pods", func(s *served, _ *world) { s.dnsReady = 0 }, "its port UDP 53 has no ready endpoint"},
+		{"a port that pods do not have", func(s *served, _ *world) { s.portsOfDNS = []string{"dns-tcp"} }, "its port UDP 53 has no ready endpoint"},
+		{"another number", func(s *served, _ *world) { s.dns.Spec.Ports[0].Port = 54 }, "no Service with port UDP 53 has the address 10.96.0.10"},
+		{"no TCP", func(s *served, _ *world) { s.dns.Spec.Ports[1].Port = 54 }, "it has no port TCP 53"},
+		{"another protocol", func(s *served, _ *world) { s.dns.Spec.Ports[0].Protocol = corev1.ProtocolTCP }, "no Service with port UDP 53 has the address"},
+		{"another address than kubelets tell pods", func(s *served, _ *world) { s.address = "10.96.0.11" }, "no Service with port UDP 53 has the address 10.96.0.11"},
 		{"a cluster of another installer", func(s *served, w *world) { s.dns, s.apis, w.Kubeadm = nil, 0, false }, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -64,6 +73,7 @@ func TestJudge_Services(t *testing.T) {
 				apis: 3, dnsReady: 2, portsOfDNS: []string{"dns", "dns-tcp"}, address: "10.96.0.10",
 			}
 			w := newWorld()
+			w.ServicesSeen = true
 			tt.change(s, w)
 			w.DNSAddress = s.address
 			c := Collector{Trim: func(*corev1.Pod) {}}

@@ -18,11 +18,6 @@ func detectors() []detector {
 		finding.NoLeader, finding.LeaderSilent, finding.BalancerPending, finding.BalancerStuck, finding.ShutdownStays,
 	}
 	unanswered := []finding.ID{finding.NodeServiceUnanswered, finding.NodeServerUnreached, finding.NodeDNSUnanswered, finding.NodeBalancerUnreached}
-	// No manager depends on permissions of other components, and nothing on extensions of the API.
-	ofComponents := []finding.ID{finding.ComponentMissing, finding.ComponentUnready, finding.ComponentWithoutLeader}
-	refusals := map[finding.ID][]finding.ID{
-		finding.ComponentForbidden: ofComponents, finding.WriteRefused: slices.Concat(unplaced, leaderless, ofComponents),
-	}
 	others := slices.Concat(stopped, leaderless, []finding.ID{finding.LeaseLost}) // lost to another holder
 	return []detector{
 		{"webhooks", []string{partValidating, partMutating}, unserved, nil, byGuards, true},
@@ -37,7 +32,7 @@ func detectors() []detector {
 		{"holders", []string{partLeases, partPods}, abandonedLease, others, nil, true},
 		{"managers", []string{partLeases, partPods}, twoManagers, []finding.ID{finding.ManagerFails}, nil, true},
 		{"permissions", []string{partPods}, permissions, slices.Concat(stopped, leaderless, []finding.ID{finding.ManagerFails}), byVerbs, true},
-		{"requests", nil, ofSnapshot(func(s *Snapshot) []finding.Finding { return requests.Judge(s.Served) }), nil, byID(refusals), true},
+		{"requests", nil, ofSnapshot(func(s *Snapshot) []finding.Finding { return requests.Judge(s.Served) }), []finding.ID{finding.NoPod, finding.ComponentMissing}, ofRefusedPods(), true},
 		{"configurations", nil, ofSnapshot(unusable), nil, nil, false},
 		{"components", []string{partNodes, partPods, partDeployments, partDaemonSets}, deviations, nil, also(finding.KindMissing, finding.PoolNotFound), false},
 		{"deleted Nodes", []string{partNodes, partHeartbeats}, kubeletsWithoutNode, nil, nil, false},
@@ -68,9 +63,15 @@ func detectors() []detector {
 	}
 }
 
-// byID is what each kind of a detector's findings explains.
-func byID(explains map[finding.ID][]finding.ID) func(*view, *finding.Finding, []finding.ID) []finding.ID {
-	return func(_ *view, f *finding.Finding, _ []finding.ID) []finding.ID { return explains[f.ID] }
+// ofRefusedPods says that pods which are refused are missing. What else a refusal brings about depends on the component, and a finding that
+// is hidden below the wrong cause is worse than two causes.
+func ofRefusedPods() func(*view, *finding.Finding, []finding.ID) []finding.ID {
+	return func(_ *view, f *finding.Finding, explains []finding.ID) []finding.ID {
+		if f.ID == finding.WriteRefused && strings.Contains(f.Message, "new pod of") {
+			return explains
+		}
+		return nil
+	}
 }
 
 // asked are the findings of some IDs of what pods asked from Nodes.

@@ -59,7 +59,7 @@ func (l *looking) cluster(ctx context.Context, c kubernetes.Interface) {
 		l.ask(read.part, func() (func(), error) {
 			cm, err := c.CoreV1().ConfigMaps(read.namespace).Get(ctx, read.name, metav1.GetOptions{})
 			if apierrors.IsNotFound(err) {
-				return func() { s.configurationLacks(read, "it does not exist") }, nil
+				return l.missing(ctx, c, read), nil
 			}
 			return func() {
 				text := cm.Data[read.key]
@@ -95,8 +95,31 @@ func (l *looking) configurations() []configuration {
 	}
 }
 
-// ofKubernetes is the plugin of a Corefile that answers for names of Services.
-var ofKubernetes = regexp.MustCompile(`(?m)^\s*kubernetes\s`)
+// publicInfo lets machines without a name read cluster-info.
+const publicInfo = "RoleBinding/kube-public/kubeadm:bootstrap-signer-clusterinfo"
+
+// missing keeps that a ConfigMap does not exist. Without its binding, cluster-info was taken away on purpose.
+func (l *looking) missing(ctx context.Context, c kubernetes.Interface, read configuration) func() {
+	if read.part == partClusterInfo {
+		if bound, err := requests.Bound(ctx, c, publicInfo); err != nil || !bound {
+			return nil
+		}
+	}
+	return func() {
+		l.snapshot.configurationLacks(read, "it does not exist, and has "+read.key+" of "+read.reader())
+	}
+}
+
+// reader is what cannot start, or cannot do its work, without the document.
+func (c *configuration) reader() string {
+	if c.workload != "" {
+		return c.workload
+	}
+	return "kubeadm join and kubeadm upgrade"
+}
+
+// ofKubernetes are the plugins of a Corefile that answer for names of Services; what another file has is not known.
+var ofKubernetes = regexp.MustCompile(`(?m)^\s*(kubernetes|kubernetai|import)\s`)
 
 // problem says why the document cannot be used; empty: it can.
 func (c *configuration) problem(text string) string {
@@ -147,7 +170,7 @@ func (l *looking) requests(ctx context.Context, c kubernetes.Interface) {
 	if s.Kubeadm == "" || s.notSeen(partNodes) != nil {
 		return
 	}
-	cluster := requests.Cluster{Has: s.Components.Has, Proxy: l.parts.ProxyTemplate()}
+	cluster := requests.Cluster{Minor: minorOf(s.Version), RunsAs: s.Components.RunsAs, Proxy: l.parts.ProxyPod()}
 	for i := range s.Nodes {
 		if nodes.IsControlPlane(&s.Nodes[i]) || cluster.Node == "" {
 			cluster.Node = s.Nodes[i].Name

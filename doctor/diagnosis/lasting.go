@@ -268,7 +268,7 @@ func deviations(v *view) []finding.Finding {
 	config := readClusterConfiguration(v.Kubeadm)
 	cluster := components.Cluster{
 		Now: v.Taken, Nodes: v.Nodes, Leases: v.Leases, Events: v.Events,
-		Kubeadm: v.Kubeadm != "", DNSAddress: v.ClusterDNS, ExternalEtcd: config.Etcd.External != nil,
+		Kubeadm: v.Kubeadm != "", DNSAddress: v.ClusterDNS, ServicesSeen: v.notSeen(partServices) == nil, ExternalEtcd: config.Etcd.External != nil,
 		ServiceSubnet: config.Networking.ServiceSubnet, PodSubnet: config.Networking.PodSubnet,
 		Skip: func(node string) bool { return states[node] != nodes.Ready },
 	}
@@ -297,16 +297,14 @@ func unusable(s *Snapshot) []finding.Finding {
 			continue
 		}
 		f := finding.ConfigurationMissing.New(c.Object, c.Problem)
-		switch {
-		case strings.HasSuffix(c.Object, "/cluster-info"):
-			f.Next = "on a control plane: kubeadm init phase bootstrap-token --skip-token-print"
-		case c.Workload == components.DNS:
-			f.Next = "kubectl -n kube-system edit configmap coredns"
-		case c.Workload != "":
-			f.Next = "on a control plane: kubeadm init phase addon kube-proxy --config FILE, with the file that the cluster was made with"
-		default:
-			f.Next = "on a control plane: kubeadm init phase upload-config all --config FILE, with the file that the cluster was made with"
-		}
+		_, name, _ := strings.Cut(strings.TrimPrefix(c.Object, "ConfigMap/"), "/")
+		f.Next = map[string]string{
+			"cluster-info":   "on a control plane, which also makes a bootstrap token of 24 h: kubeadm init phase bootstrap-token --skip-token-print",
+			"kubeadm-config": "on a control plane, with the configuration of today in FILE: kubeadm init phase upload-config kubeadm --config FILE",
+			"kubelet-config": "on a control plane, with the configuration of today in FILE: kubeadm init phase upload-config kubelet --config FILE",
+			"kube-proxy":     "kubeadm init phase addon kube-proxy --print-manifest --config FILE shows the ConfigMap as kubeadm makes it",
+			"coredns":        "kubeadm init phase addon coredns --print-manifest --config FILE shows the ConfigMap as kubeadm makes it",
+		}[name]
 		list = append(list, f)
 	}
 	return list

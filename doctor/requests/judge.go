@@ -18,12 +18,16 @@ func Judge(seen *Seen) []finding.Finding {
 	list := append(denied(seen.Denied), refused(seen.Refused)...)
 	for _, u := range seen.Unavailable {
 		f := finding.ExtensionDown.New("APIService/"+u.Name, "Service "+u.Service+" serves it. "+u.Message)
-		namespace, name, _ := strings.Cut(u.Service, "/")
-		f.Next = "kubectl -n " + namespace + " get endpointslices -l kubernetes.io/service-name=" + name
+		if m := serviceName.FindStringSubmatch(u.Service); m != nil {
+			f.Next = "kubectl -n " + m[1] + " get endpointslices -l kubernetes.io/service-name=" + m[2]
+		}
 		list = append(list, f)
 	}
 	return list
 }
+
+// serviceName is NAMESPACE/NAME. A snapshot may have been written by anyone, and this becomes part of a command.
+var serviceName = regexp.MustCompile(`^([a-z0-9-]+)/([a-z0-9.-]+)$`)
 
 func denied(all []Denial) []finding.Finding {
 	var list []finding.Finding
@@ -56,34 +60,70 @@ func add(list []string, text string) []string {
 	return append(list, text)
 }
 
-// next is what makes the role and its binding again.
+// next restores the binding where it is missing, and else the role. It is made of the table alone.
 func (d *Denial) next() string {
-	switch d.Maker {
-	case Server:
-		return "on a control plane, so that the API server starts again and writes its default roles: " +
-			"mv /etc/kubernetes/manifests/kube-apiserver.yaml /root/ && sleep 30 && mv /root/kube-apiserver.yaml /etc/kubernetes/manifests/"
-	case Proxy:
-		return "kubectl create clusterrolebinding kubeadm:node-proxier --clusterrole=system:node-proxier --serviceaccount=kube-system:kube-proxy " +
-			"--dry-run=client -o yaml | kubectl auth reconcile -f -"
-	case Admin:
-		return "on a control plane: kubectl --kubeconfig /etc/kubernetes/super-admin.conf create clusterrolebinding kubeadm:cluster-admins " +
-			"--clusterrole=cluster-admin --group=kubeadm:cluster-admins"
-	case Tokens:
-		return "on a control plane: kubeadm init phase bootstrap-token --skip-token-print"
-	case DNS:
-		return finding.AddonAgain("coredns")
-	default:
-		return "on a control plane: kubeadm init phase " + string(d.Maker) + " --config FILE, with the file that the cluster was made with"
+	grants := Permissions()
+	i := slices.IndexFunc(grants, func(g Grant) bool { return g.binding() == d.Binding })
+	if i < 0 {
+		return ""
 	}
+	g := &grants[i]
+	kind, name, _ := strings.Cut(g.binding(), "/")
+	create, role, flag := "clusterrole", g.Role, "--clusterrole="
+	in := ""
+	if kind == "RoleBinding" {
+		namespace, inside, _ := strings.Cut(name, "/")
+		create, name, flag, in = "role", inside, "--role=", " -n "+namespace
+	}
+	if role == "" {
+		role = name
+	}
+	const reconcile = " --dry-run=client -o yaml | kubectl auth reconcile -f -"
+	switch {
+	case !d.Bound:
+		subject := "--user=" + g.user()
+		if g.Group != "" {
+			subject = "--group=" + g.Group
+		} else if g.User == "" {
+			subject = "--serviceaccount=kube-system:" + g.Component
+		}
+		return "kubectl create " + create + "binding " + name + in + " " + flag + role + " " + subject + reconcile
+	case g.Kubeadm && !strings.HasPrefix(role, "system:") || role == "system:coredns":
+		return "kubectl create " + create + " " + role + in + rule(g.Permissions) + reconcile
+	}
+	return "set annotation rbac.authorization.kubernetes.io/autoupdate of " + create + " " + role + " and of its binding to true, then start kube-apiserver " +
+		"on a control plane again: it writes its default roles"
+}
+
+// rule has flags of kubectl for permissions that have the same verbs for all resources.
+func rule(permissions []string) string {
+	var verbs, resources []string
+	name := ""
+	for _, text := range permissions {
+		a := parse(text)
+		resource := a.Resource
+		if a.Group != "" {
+			resource += "." + a.Group
+		}
+		if a.Subresource != "" {
+			resource += "/" + a.Subresource
+		}
+		verbs, resources, name = add(verbs, a.Verb), add(resources, resource), a.Name
+	}
+	flags := " --verb=" + strings.Join(verbs, ",") + " --resource=" + strings.Join(resources, ",")
+	if name != "" {
+		flags += " --resource-name=" + name
+	}
+	return flags
 }
 
 // refusers are the words of the API server, with what refuses: k8s.io/apiserver pkg/admission/plugin (webhook/errors, policy/validating,
 // resourcequota) and k8s.io/pod-security-admission.
 func refusers() []refuser {
 	return []refuser{
-		{regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)'`), "ValidatingAdmissionPolicy/", "kubectl get validatingadmissionpolicy %s -o yaml"},
-		{regexp.MustCompile(`exceeded quota: ([a-z0-9.-]+)`), "ResourceQuota/kube-system/", "kubectl -n kube-system describe resourcequota %s"},
-		{regexp.MustCompile(`webhook "([^"]+)"`), "Webhook/", "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations -o yaml | grep -B 30 'name: %s$'"},
+		{regexp.MustCompile(`^(?:failed calling |admission )?webhook "([a-z0-9.-]+)"`), "Webhook/", "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations -o yaml | grep -B 30 'name: %s$'"},
+		{regexp.MustCompile(`^(?:\S+ \S+ is (?:forbidden|invalid): )?ValidatingAdmissionPolicy '([a-z0-9.-]+)'`), "ValidatingAdmissionPolicy/", "kubectl get validatingadmissionpolicy %s -o yaml"},
+		{regexp.MustCompile(`(?:exceeded quota|failed quota|status unknown for quota): ([a-z0-9.-]+)`), "ResourceQuota/kube-system/", "kubectl -n kube-system describe resourcequota %s"},
 		{regexp.MustCompile(`violates (PodSecurity) "`), "Namespace/kube-system", "kubectl get namespace kube-system --show-labels"},
 		{regexp.MustCompile(`error looking up service account kube-system/([a-z0-9.-]+)`), "ServiceAccount/kube-system/", "kubectl -n kube-system create serviceaccount %s"},
 		{regexp.MustCompile(`usage per (Container|Pod) is`), "LimitRange/kube-system", "kubectl -n kube-system describe limitrange"},

@@ -9,24 +9,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Maker is what makes a role and its binding, and makes them again.
-type Maker string
-
-// The makers.
-const (
-	// Server is kube-apiserver, which writes its default roles and bindings when it starts
-	// (kubernetes plugin/pkg/auth/authorizer/rbac/bootstrappolicy).
-	Server Maker = "kube-apiserver"
-	// Tokens, Config and DNS are phases of `kubeadm init` (kubernetes cmd/kubeadm/app/phases/bootstraptoken, uploadconfig, addons/dns).
-	Tokens Maker = "bootstrap-token"
-	Config Maker = "upload-config all"
-	DNS    Maker = "addon coredns"
-	// Proxy is the phase addon kube-proxy. It would write kube-proxy's configuration as well, so a person binds the role.
-	Proxy Maker = "addon kube-proxy"
-	// Admin is the phase of kubeadm that binds cluster-admin to the users of admin.conf and of API servers.
-	Admin Maker = "kubeconfig"
-)
-
 // Grant is what a component needs.
 type Grant struct {
 	// Component is what needs it, and Without what does not work when it is missing.
@@ -36,9 +18,13 @@ type Grant struct {
 	User, Group string
 	// Permissions are VERB RESOURCE[/SUBRESOURCE][.GROUP] [NAME] [in NAMESPACE].
 	Permissions []string
-	// Binding is KIND/NAME or KIND/NAMESPACE/NAME of what grants them, and Maker what makes that. Empty: the controller's own.
-	Binding string
-	Maker   Maker
+	// Binding is KIND/NAME or KIND/NAMESPACE/NAME of what grants them, empty: the controller's own. Role is what it binds: a Role in the
+	// namespace of a RoleBinding, else a ClusterRole; empty: of the binding's name. Kubeadm says that kubeadm makes both, else kube-apiserver
+	// does when it starts (kubernetes plugin/pkg/auth/authorizer/rbac/bootstrappolicy).
+	Binding, Role string
+	Kubeadm       bool
+	// Since and Before bound the minor versions, as 36 for 1.36, that have it. 0: no bound.
+	Since, Before int
 	// Optional says that a cluster without the binding is a choice that kubeadm's documentation offers.
 	Optional bool
 	// Workload of kube-system needs it: without it nothing does. Empty: every cluster does.
@@ -91,18 +77,21 @@ func parse(permission string) *authorizationv1.ResourceAttributes {
 	}
 }
 
-// deleted tells whether the binding does not exist.
-func (g *Grant) deleted(ctx context.Context, client kubernetes.Interface) (bool, error) {
-	kind, name, _ := strings.Cut(g.Binding, "/")
+// in tells whether a minor version of Kubernetes has it.
+func (g *Grant) in(minor int) bool { return minor >= g.Since && (g.Before == 0 || minor < g.Before) }
+
+// Bound tells whether a binding exists, by its KIND/NAME or KIND/NAMESPACE/NAME.
+func Bound(ctx context.Context, client kubernetes.Interface, binding string) (bool, error) {
+	kind, name, _ := strings.Cut(binding, "/")
 	path := "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/" + name
 	if namespace, inside, is := strings.Cut(name, "/"); is && kind == "RoleBinding" {
 		path = "/apis/rbac.authorization.k8s.io/v1/namespaces/" + namespace + "/rolebindings/" + inside
 	}
 	_, err := client.Discovery().RESTClient().Get().AbsPath(path).DoRaw(ctx)
 	if apierrors.IsNotFound(err) {
-		return true, nil
+		return false, nil
 	}
-	return false, err
+	return err == nil, err
 }
 
 // Permissions is what components of kubeadm's clusters need of the API server: not all that they are granted, but what breaks something
@@ -121,38 +110,53 @@ func joining() []Grant {
 		{
 			Component: "kubeadm join", User: anonymous, Without: "no machine can join by a token",
 			Permissions: []string{"get configmaps cluster-info in kube-public"},
-			Binding:     "RoleBinding/kube-public/kubeadm:bootstrap-signer-clusterinfo", Maker: Tokens, Optional: true,
+			Binding:     "RoleBinding/kube-public/kubeadm:bootstrap-signer-clusterinfo", Kubeadm: true, Optional: true,
 		},
 		{
 			Component: "kubeadm join", User: token, Group: tokens, Without: "no machine can join",
-			Permissions: []string{"get configmaps kubeadm-config in kube-system"}, Binding: "RoleBinding/kube-system/kubeadm:nodes-kubeadm-config", Maker: Config,
+			Permissions: []string{"get configmaps kubeadm-config in kube-system"}, Binding: "RoleBinding/kube-system/kubeadm:nodes-kubeadm-config", Kubeadm: true,
 		},
 		{
 			Component: "kubeadm join", User: token, Group: tokens, Without: "no machine can join",
-			Permissions: []string{"get configmaps kubelet-config in kube-system"}, Binding: "RoleBinding/kube-system/kubeadm:kubelet-config", Maker: Config,
+			Permissions: []string{"get configmaps kubelet-config in kube-system"}, Binding: "RoleBinding/kube-system/kubeadm:kubelet-config", Kubeadm: true,
 		},
 		{
 			Component: "kubeadm join", User: token, Group: tokens, Without: "no machine can join",
-			Permissions: []string{"get nodes"}, Binding: "ClusterRoleBinding/kubeadm:get-nodes", Maker: Tokens,
+			Permissions: []string{"get nodes"}, Binding: "ClusterRoleBinding/kubeadm:get-nodes", Kubeadm: true,
 		},
 		{
 			Component: "kubeadm join", User: token, Group: tokens, Without: "the kubelet of a new machine gets no certificate",
-			Permissions: []string{"create certificatesigningrequests.certificates.k8s.io"}, Binding: "ClusterRoleBinding/kubeadm:kubelet-bootstrap", Maker: Tokens,
+			Permissions: []string{"create certificatesigningrequests.certificates.k8s.io"}, Binding: "ClusterRoleBinding/kubeadm:kubelet-bootstrap", Role: "system:node-bootstrapper", Kubeadm: true,
 		},
 		{
 			Component: "kubeadm join", User: token, Group: tokens, Without: "certificates of new machines are not approved",
 			Permissions: []string{"create certificatesigningrequests/nodeclient.certificates.k8s.io"},
-			Binding:     "ClusterRoleBinding/kubeadm:node-autoapprove-bootstrap", Maker: Tokens, Optional: true,
+			Role:        "system:certificates.k8s.io:certificatesigningrequests:nodeclient",
+			Binding:     "ClusterRoleBinding/kubeadm:node-autoapprove-bootstrap", Kubeadm: true, Optional: true,
 		},
 		{
 			Component: "kubelet", User: node, Group: nodes, Without: "kubelets do not get a new certificate before theirs ends",
 			Permissions: []string{"create certificatesigningrequests/selfnodeclient.certificates.k8s.io"},
-			Binding:     "ClusterRoleBinding/kubeadm:node-autoapprove-certificate-rotation", Maker: Tokens, Optional: true,
+			Role:        "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient",
+			Binding:     "ClusterRoleBinding/kubeadm:node-autoapprove-certificate-rotation", Kubeadm: true, Optional: true,
 		},
 		{
-			Component: "kube-apiserver", User: "kube-apiserver-kubelet-client", Group: "kubeadm:cluster-admins",
+			Component: "kube-apiserver", User: "kube-apiserver-kubelet-client", Group: "kubeadm:cluster-admins", Before: 36,
 			Without:     "no logs, exec or port-forward from any Node",
-			Permissions: []string{"create nodes/proxy"}, Binding: "ClusterRoleBinding/kubeadm:cluster-admins", Maker: Admin,
+			Permissions: []string{"create nodes/proxy"}, Binding: "ClusterRoleBinding/kubeadm:cluster-admins", Role: "cluster-admin", Kubeadm: true,
+		},
+		{ // kubernetes cmd/kubeadm/app/phases/bootstraptoken/node: its certificate has no group any more
+			Component: "kube-apiserver", User: "kube-apiserver-kubelet-client", Since: 36, Without: "no logs, exec or port-forward from any Node",
+			Permissions: []string{"create nodes/proxy"}, Binding: "ClusterRoleBinding/kubeadm:apiserver-kubelet-client", Role: "system:kubelet-api-admin",
+			Kubeadm: true,
+		},
+		{
+			Component: "bootstrap-signer", Without: "cluster-info is not signed for new tokens, and no machine can join by one",
+			Permissions: []string{"list secrets in kube-system"}, Binding: "RoleBinding/kube-system/system:controller:bootstrap-signer",
+		},
+		{
+			Component: "bootstrap-signer", Without: "cluster-info is not signed for new tokens, and no machine can join by one",
+			Permissions: []string{"update configmaps cluster-info in kube-public"}, Binding: "RoleBinding/kube-public/system:controller:bootstrap-signer",
 		},
 	}
 }
@@ -161,13 +165,13 @@ func joining() []Grant {
 func running() []Grant {
 	return []Grant{
 		{
-			Component: "kube-proxy", Workload: "kube-proxy", Without: "rules of kube-proxy do not follow Services", Binding: "ClusterRoleBinding/kubeadm:node-proxier", Maker: Proxy,
+			Component: "kube-proxy", Workload: "kube-proxy", Without: "rules of kube-proxy do not follow Services", Binding: "ClusterRoleBinding/kubeadm:node-proxier", Role: "system:node-proxier", Kubeadm: true,
 			Permissions: []string{
 				"list services", "watch services", "list endpointslices.discovery.k8s.io", "watch endpointslices.discovery.k8s.io", "list nodes", "watch nodes",
 			},
 		},
 		{
-			Component: "coredns", Workload: "coredns", Without: "names of Services do not resolve", Binding: "ClusterRoleBinding/system:coredns", Maker: DNS,
+			Component: "coredns", Workload: "coredns", Without: "names of Services do not resolve", Binding: "ClusterRoleBinding/system:coredns", Kubeadm: true,
 			Permissions: []string{
 				"list services", "watch services", "list endpointslices.discovery.k8s.io", "watch endpointslices.discovery.k8s.io",
 				"list namespaces", "watch namespaces",
@@ -176,24 +180,24 @@ func running() []Grant {
 		{
 			Component: "kube-controller-manager", User: "system:kube-controller-manager", Without: "it is not the leader for longer than it runs",
 			Permissions: []string{"update leases.coordination.k8s.io kube-controller-manager in kube-system"},
-			Binding:     "RoleBinding/kube-system/system::leader-locking-kube-controller-manager", Maker: Server,
+			Binding:     "RoleBinding/kube-system/system::leader-locking-kube-controller-manager",
 		},
 		{
 			Component: "kube-controller-manager", User: "system:kube-controller-manager", Without: "its controllers get no token, or do not see objects",
 			Permissions: []string{"create serviceaccounts/token in kube-system", "list pods", "watch deployments.apps"},
-			Binding:     "ClusterRoleBinding/system:kube-controller-manager", Maker: Server,
+			Binding:     "ClusterRoleBinding/system:kube-controller-manager",
 		},
 		{
 			Component: "kube-scheduler", User: "system:kube-scheduler", Without: "it is not the leader for longer than it runs",
 			Permissions: []string{"update leases.coordination.k8s.io kube-scheduler in kube-system"},
-			Binding:     "RoleBinding/kube-system/system::leader-locking-kube-scheduler", Maker: Server,
+			Binding:     "RoleBinding/kube-system/system::leader-locking-kube-scheduler",
 		},
 		{
 			Component: "kube-scheduler", User: "system:kube-scheduler", Without: "no pod is placed on a Node",
 			Permissions: []string{
 				"list pods", "watch pods", "list nodes", "watch nodes", "create pods/binding", "list persistentvolumeclaims", "list csinodes.storage.k8s.io",
 			},
-			Binding: "ClusterRoleBinding/system:kube-scheduler", Maker: Server,
+			Binding: "ClusterRoleBinding/system:kube-scheduler",
 		},
 	}
 }
@@ -202,49 +206,49 @@ func running() []Grant {
 func controllers() []Grant {
 	return []Grant{
 		{
-			Component: "deployment-controller", Without: "Deployments get no ReplicaSets", Maker: Server,
+			Component: "deployment-controller", Without: "Deployments get no ReplicaSets",
 			Permissions: []string{"create replicasets.apps", "watch replicasets.apps", "update deployments/status.apps"},
 		},
 		{
-			Component: "replicaset-controller", Without: "Deployments get no pods", Maker: Server,
+			Component: "replicaset-controller", Without: "Deployments get no pods",
 			Permissions: []string{"create pods", "delete pods", "watch pods", "update replicasets/status.apps"},
 		},
 		{
-			Component: "daemon-set-controller", Without: "DaemonSets get no pods", Maker: Server,
+			Component: "daemon-set-controller", Without: "DaemonSets get no pods",
 			Permissions: []string{"create pods", "watch nodes", "update daemonsets/status.apps"},
 		},
 		{
-			Component: "statefulset-controller", Without: "StatefulSets get no pods", Maker: Server,
+			Component: "statefulset-controller", Without: "StatefulSets get no pods",
 			Permissions: []string{"create pods", "update statefulsets/status.apps"},
 		},
 		{
-			Component: "job-controller", Without: "Jobs get no pods", Maker: Server,
+			Component: "job-controller", Without: "Jobs get no pods",
 			Permissions: []string{"create pods", "update jobs/status.batch"},
 		},
 		{
-			Component: "endpointslice-controller", Without: "Services get no endpoints", Maker: Server,
+			Component: "endpointslice-controller", Without: "Services get no endpoints",
 			Permissions: []string{
 				"create endpointslices.discovery.k8s.io", "update endpointslices.discovery.k8s.io", "list services", "watch pods",
 			},
 		},
 		{
-			Component: "service-account-controller", Without: "new namespaces get no ServiceAccount, and no pod can be created in them", Maker: Server,
+			Component: "service-account-controller", Without: "new namespaces get no ServiceAccount, and no pod can be created in them",
 			Permissions: []string{"create serviceaccounts"},
 		},
 		{
-			Component: "root-ca-cert-publisher", Without: "pods in new namespaces do not start, for lack of ConfigMap kube-root-ca.crt", Maker: Server,
+			Component: "root-ca-cert-publisher", Without: "pods in new namespaces do not start, for lack of ConfigMap kube-root-ca.crt",
 			Permissions: []string{"create configmaps"},
 		},
 		{
-			Component: "namespace-controller", Without: "deleted namespaces stay", Maker: Server,
+			Component: "namespace-controller", Without: "deleted namespaces stay",
 			Permissions: []string{"delete pods", "update namespaces/finalize"},
 		},
 		{
-			Component: "generic-garbage-collector", Without: "what belongs to deleted objects stays", Maker: Server,
+			Component: "generic-garbage-collector", Without: "what belongs to deleted objects stays",
 			Permissions: []string{"delete pods"},
 		},
 		{
-			Component: "certificate-controller", Without: "certificates of kubelets are not approved or issued", Maker: Server,
+			Component: "certificate-controller", Without: "certificates of kubelets are not approved or issued",
 			Permissions: []string{
 				"update certificatesigningrequests/approval.certificates.k8s.io", "update certificatesigningrequests/status.certificates.k8s.io",
 				"approve signers.certificates.k8s.io kubernetes.io/kube-apiserver-client-kubelet",
@@ -252,16 +256,8 @@ func controllers() []Grant {
 			},
 		},
 		{
-			Component: "node-controller", Without: "Nodes that do not report stay Ready, and their pods are not moved", Maker: Server,
+			Component: "node-controller", Without: "Nodes that do not report stay Ready, and their pods are not moved",
 			Permissions: []string{"update nodes/status", "patch nodes"},
-		},
-		{
-			Component: "bootstrap-signer", Without: "cluster-info is not signed for new tokens, and no machine can join by one", Maker: Server,
-			Permissions: []string{"list secrets in kube-system"}, Binding: "RoleBinding/kube-system/system:controller:bootstrap-signer",
-		},
-		{
-			Component: "bootstrap-signer", Without: "cluster-info is not signed for new tokens, and no machine can join by one", Maker: Server,
-			Permissions: []string{"update configmaps cluster-info in kube-public"}, Binding: "RoleBinding/kube-public/system:controller:bootstrap-signer",
 		},
 	}
 }

@@ -15,12 +15,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/redact"
 )
 
 // Seen is what the API server would not serve.
@@ -36,9 +40,9 @@ type Denial struct {
 	User      string `json:"user"`
 	// Permission is VERB RESOURCE, as in a rule.
 	Permission string `json:"permission"`
-	// Binding is KIND/NAME or KIND/NAMESPACE/NAME of what should grant it, and Maker what makes it.
+	// Binding is KIND/NAME or KIND/NAMESPACE/NAME of what should grant it; Bound says that it exists.
 	Binding string `json:"binding"`
-	Maker   Maker  `json:"maker"`
+	Bound   bool   `json:"bound,omitempty"`
 	Without string `json:"without"`
 }
 
@@ -57,17 +61,22 @@ type Unavailable struct {
 	Message string `json:"message"`
 }
 
+// settling is how long an extension may be away until that is a finding: its pods may be replaced.
+const settling = time.Minute
+
 // atOnce is how many questions are asked at the same time.
 const atOnce = 4
 
 // Cluster is what the questions are about.
 type Cluster struct {
+	// Minor is the API server's minor version, as 37.
+	Minor int
 	// Node is one of the cluster, on which writes are tried. Empty: none are.
 	Node string
-	// Workloads are the DaemonSets and Deployments of kube-system that there are.
-	Has func(workload string) bool
-	// Proxy is the pod template of kube-proxy. Nil: there is none, and no pod is asked for.
-	Proxy *corev1.PodTemplateSpec
+	// RunsAs tells whether a workload of kube-system has the ServiceAccount of its name, as kubeadm makes it.
+	RunsAs func(workload string) bool
+	// Proxy is a pod as the DaemonSet of kube-proxy makes it. Nil: there is none, and no pod is asked for.
+	Proxy *corev1.Pod
 }
 
 // Denied asks what components may do. The error says that the API server could not be asked.
@@ -77,12 +86,12 @@ func Denied(ctx context.Context, client kubernetes.Interface, cluster Cluster) (
 	var of []int // the grant of each
 	for i := range grants {
 		g := &grants[i]
-		if g.Workload != "" && !cluster.Has(g.Workload) {
+		if g.Workload != "" && !cluster.RunsAs(g.Workload) || !g.in(cluster.Minor) {
 			continue
 		}
 		for _, permission := range g.Permissions {
 			asked = append(asked, Denial{
-				Component: g.Component, User: g.user(), Permission: permission, Binding: g.binding(), Maker: g.Maker, Without: g.Without,
+				Component: g.Component, User: g.user(), Permission: permission, Binding: g.binding(), Without: g.Without,
 			})
 			of = append(of, i)
 		}
@@ -104,14 +113,21 @@ func Denied(ctx context.Context, client kubernetes.Interface, cluster Cluster) (
 		}
 	}
 	var list []Denial
+	bindings := map[string]bool{}
 	for i := range asked {
 		if allowed[i] {
 			continue
 		}
-		if g := &grants[of[i]]; g.Optional {
-			if deleted, err := g.deleted(ctx, client); err != nil || deleted {
-				continue
+		bound, known := bindings[asked[i].Binding]
+		if !known {
+			var err error
+			if bound, err = Bound(ctx, client, asked[i].Binding); err != nil {
+				return nil, err
 			}
+			bindings[asked[i].Binding] = bound
+		}
+		if asked[i].Bound = bound; grants[of[i]].Optional && !bound {
+			continue
 		}
 		list = append(list, asked[i])
 	}
@@ -163,9 +179,10 @@ func Extensions(ctx context.Context, client kubernetes.Interface) ([]Unavailable
 	var list []Unavailable
 	for _, item := range all.Items {
 		for _, c := range item.Status.Conditions {
-			if item.Spec.Service != nil && c.Type == "Available" && c.Status == metav1.ConditionFalse {
+			lasts := time.Since(c.LastTransitionTime.Time) > settling
+			if item.Spec.Service != nil && c.Type == "Available" && c.Status == metav1.ConditionFalse && lasts {
 				list = append(list, Unavailable{
-					Name: item.Metadata.Name, Service: item.Spec.Service.Namespace + "/" + item.Spec.Service.Name, Message: c.Reason + ": " + c.Message,
+					Name: item.Metadata.Name, Service: item.Spec.Service.Namespace + "/" + item.Spec.Service.Name, Message: finding.Clean(redact.Text(c.Reason + ": " + c.Message)),
 				})
 			}
 		}

