@@ -89,9 +89,13 @@ func byAdmission(err error) bool {
 	return false
 }
 
-// writes are what a kubelet does all the time, and what the controller of kube-proxy's DaemonSet does when a Node is new.
+// writes are what API servers and kubelets do all the time, and what the controller of kube-proxy's DaemonSet does when a Node is new.
 func writes(cluster Cluster) []write {
-	var list []write
+	server := []string{"system:masters", "system:authenticated"}
+	list := []write{
+		{"update of Service default/kubernetes", "/api/v1/namespaces/default/services/kubernetes", nil, "system:apiserver", server},
+		{"update of its EndpointSlice", "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes", nil, "system:apiserver", server},
+	}
 	if node := cluster.Node; node != "" {
 		user, groups := "system:node:"+node, []string{"system:nodes", "system:authenticated"}
 		list = append(list,

@@ -35,7 +35,7 @@ func TestChaos(t *testing.T) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
 			c := &chaos{kind: chaosKinds()[i%len(chaosKinds())]}
-			c.lab = up(t, fmt.Sprintf("chaos%d", i), 1, 2, "--image", agentImage, "--image", image)
+			c.lab = up(t, fmt.Sprintf("chaos%d", i), 1, 2, "--image", agentImage, "--image", adoptImage, "--image", image)
 			c.make(t)
 			for seed := *firstSeed + uint64(i); seed < *firstSeed+uint64(*seeds); seed += uint64(*clusters) { //nolint:gosec // both are small
 				if !c.isWhole {
