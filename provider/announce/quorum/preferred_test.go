@@ -17,12 +17,12 @@ func (w *world) ownerOf(address netip.Addr) string {
 	return ""
 }
 
-// newPreferring has addresses for which the first members are preferred.
-func newPreferring(t *testing.T, members, preferred, addresses int, returnAfter time.Duration) *world {
+// newPreferring has addresses for which the first member is preferred.
+func newPreferring(t *testing.T, members, addresses int, returnAfter time.Duration) *world {
 	t.Helper()
 	w := newWorld(t, 5, members, addresses)
 	for i := range w.claims {
-		w.claims[i].Preferred, w.claims[i].ReturnAfter = w.names(preferred), returnAfter
+		w.claims[i].Preferred, w.claims[i].ReturnAfter = w.names(1), returnAfter
 	}
 	for _, m := range w.members {
 		m.quorum.SetMembers(w.clock(m), w.names(members), nil, nil)
@@ -34,7 +34,7 @@ func newPreferring(t *testing.T, members, preferred, addresses int, returnAfter 
 // waits for its time, and no client is without an answer while the address moves back.
 func TestQuorum_Preferred(t *testing.T) {
 	const returnAfter = 3 * time.Second
-	w := newPreferring(t, 3, 1, 1, returnAfter)
+	w := newPreferring(t, 3, 1, returnAfter)
 	address, n0 := w.claims[0].Address, w.members[0]
 	w.run(3 * time.Second)
 	if got := w.ownerOf(address); got != "n0" {
@@ -61,7 +61,7 @@ func TestQuorum_Preferred(t *testing.T) {
 
 // TestQuorum_PreferredGap: the move back is planned, so that the time without an owner is one exchange of datagrams.
 func TestQuorum_PreferredGap(t *testing.T) {
-	w := newPreferring(t, 3, 1, 1, time.Second)
+	w := newPreferring(t, 3, 1, time.Second)
 	address, n0 := w.claims[0].Address, w.members[0]
 	n0.off = true
 	w.run(3 * time.Second)
@@ -84,7 +84,7 @@ func TestQuorum_PreferredGap(t *testing.T) {
 
 // TestQuorum_PreferredFlaps: a preferred member that comes and goes more often than its time never takes the address.
 func TestQuorum_PreferredFlaps(t *testing.T) {
-	w := newPreferring(t, 3, 1, 1, 4*time.Second)
+	w := newPreferring(t, 3, 1, 4*time.Second)
 	address, n0 := w.claims[0].Address, w.members[0]
 	n0.off = true
 	w.run(3 * time.Second)
@@ -133,7 +133,7 @@ func TestElect_Preferred(t *testing.T) {
 // majority is needed to own it, and one that is not acknowledged by a majority says that it is draining.
 func TestQuorum_PreferredHeardByFew(t *testing.T) {
 	for _, members := range []int{5, 6, 7} {
-		w := newPreferring(t, members, 1, 20, time.Second)
+		w := newPreferring(t, members, 20, time.Second)
 		n0 := w.members[0]
 		n0.off = true
 		w.run(4 * time.Second)
@@ -156,7 +156,7 @@ func TestQuorum_PreferredHeardByFew(t *testing.T) {
 
 // TestQuorum_PreferredCandidateFlaps: an endpoint of a preferred Node that comes and goes moves the address away once.
 func TestQuorum_PreferredCandidateFlaps(t *testing.T) {
-	w := newPreferring(t, 3, 1, 1, time.Minute)
+	w := newPreferring(t, 3, 1, time.Minute)
 	address, all := w.claims[0].Address, w.claims[0].Candidates
 	w.run(3 * time.Second)
 	moves, last := 0, w.ownerOf(address)
