@@ -89,6 +89,7 @@ func (q *Member) Datagrams(now Instant) []*Datagram {
 	}
 	var all []*Datagram
 	idle := q.isIdle(now)
+	q.unheard = !q.acknowledged(now)
 	for _, p := range q.peers {
 		due := p.sent == 0 || now >= p.sent+HeartbeatInterval-together
 		if (idle || !due) && !p.urgent {
@@ -145,7 +146,7 @@ func (q *Member) session(p *peer) bool { return p.incarnation == p.greeting.Inca
 func (q *Member) heartbeat(now Instant, p *peer) *Datagram {
 	q.stamp = max(q.stamp+1, uint64(now))
 	d := &Datagram{
-		From: q.self, To: p.name, Stamp: stamp{p.self, q.stamp}, Echo: p.greeting, Draining: q.draining || !q.acknowledged(now),
+		From: q.self, To: p.name, Stamp: stamp{p.self, q.stamp}, Echo: p.greeting, Draining: q.draining || q.unheard,
 		Lists: q.memberships.list, Lacks: q.memberships.lacks(p.list), Version: p.version,
 	}
 	if q.session(p) {

@@ -52,6 +52,8 @@ type Member struct {
 	peers       map[string]*peer
 	grants      map[netip.Addr]*grant
 	requests    map[netip.Addr]*request
+	// unheard says that no majority acknowledged this member when it sent its last datagrams.
+	unheard bool
 	// able says of addresses with preferred Nodes since when each Node could have them.
 	able     map[netip.Addr]map[string]ability
 	order    uint64 // of arrival of requests
