@@ -204,6 +204,39 @@ func TestCluster_Gather_PartOfThePermissions(t *testing.T) {
 	}
 }
 
+// A configuration that could not be read is not one that cannot be used.
+func TestCluster_Gather_ConfigurationNotSeen(t *testing.T) {
+	l := newLab(t)
+	made, err := l.CoreV1().ConfigMaps(v1alpha1.Namespace).Create(t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "kubeadm-config"},
+		Data:       map[string]string{"ClusterConfiguration": "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\n"},
+	}, metav1.CreateOptions{})
+	l.must(err)
+	t.Cleanup(func() {
+		if err := l.CoreV1().ConfigMaps(made.Namespace).Delete(context.WithoutCancel(t.Context()), made.Name, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	role := &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Name: "test:kubeadm", Namespace: v1alpha1.Namespace},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{made.Name}, Verbs: []string{"get"}}},
+	}
+	_, err = l.RbacV1().Roles(role.Namespace).Create(t.Context(), role, metav1.CreateOptions{})
+	l.must(err)
+	_, err = l.RbacV1().RoleBindings(role.Namespace).Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: role.ObjectMeta, Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "reader"}},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
+	}, metav1.CreateOptions{})
+	l.must(err)
+	config, err := cluster.User("reader")
+	l.must(err)
+	time.Sleep(500 * time.Millisecond)
+	s := l.look(client(config, nil))
+	if s.Kubeadm == "" || len(s.Configurations) > 0 || s.notSeen(partKubelet) == nil {
+		t.Errorf("kubeadm's configuration %q, judged %+v, not seen %v", s.Kubeadm, s.Configurations, s.NotSeen)
+	}
+}
+
 // An API server that is gone, or does not answer, is no cluster without faults.
 func TestGather_NoAnswer(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -61,13 +61,16 @@ func (l *looking) cluster(ctx context.Context, c kubernetes.Interface) {
 			if apierrors.IsNotFound(err) {
 				return l.missing(ctx, c, read), nil
 			}
+			if err != nil {
+				return nil, err
+			}
 			return func() {
 				text := cm.Data[read.key]
 				read.keep(text)
 				if problem := read.problem(text); problem != "" {
 					s.configurationLacks(read, problem)
 				}
-			}, err
+			}, nil
 		})
 	}
 }
