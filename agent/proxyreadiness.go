@@ -44,15 +44,16 @@ func newProxyReadiness(poke func()) *proxyReadiness {
 	return &proxyReadiness{poke: poke, client: client, asked: map[string]*question{}}
 }
 
-// mark sets Early of the claims that another Node should give to this one since its endpoints end, or since this one is preferred. It does not wait for
-// answers, but pokes when there is one. Questions end with ctx, and with what they were asked for.
+// mark sets Early of the claims that another Node should give to this one since its endpoints end, or since this one is preferred. It
+// does not wait for answers, but pokes when there is one. Questions end with ctx, and with what they were asked for.
 func (p *proxyReadiness) mark(ctx context.Context, v *announce.View, services cache.Store) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	wanted := map[string]bool{}
 	for i := range v.Claims {
 		claim := &v.Claims[i]
-		moves := (len(claim.Ending) > 0 || slices.Contains(claim.Preferred, v.Node)) && claim.Here(v.Node) && !slices.Contains(claim.Ending, v.Node)
+		moves := (len(claim.Ending) > 0 || slices.Contains(claim.Preferred, v.Node)) && claim.Here(v.Node) &&
+			!slices.Contains(claim.Ending, v.Node)
 		if !claim.Level.Elected() || !moves {
 			continue
 		}

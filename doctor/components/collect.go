@@ -74,9 +74,7 @@ func (c *Collector) DaemonSet(d *appsv1.DaemonSet) {
 		c.mu.Lock()
 		c.proxy = &corev1.Pod{Spec: *d.Spec.Template.Spec.DeepCopy()}
 		c.proxy.Labels, c.proxy.Annotations = d.Spec.Template.Labels, d.Spec.Template.Annotations
-		c.proxy.OwnerReferences = []metav1.OwnerReference{{
-			APIVersion: appsv1.SchemeGroupVersion.String(), Kind: daemonSet, Name: d.Name, UID: d.UID, Controller: new(true), BlockOwnerDeletion: new(true),
-		}}
+		c.proxy.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(d, appsv1.SchemeGroupVersion.WithKind(daemonSet))}
 		c.mu.Unlock()
 	}
 	c.add(Workload{

@@ -19,8 +19,7 @@ type Service struct {
 	Object string `json:"object"`
 	// Address is its ClusterIP.
 	Address string `json:"address,omitempty"`
-	// Ports are PROTOCOL NUMBER, as "UDP 53"; Ready is how many endpoints of each are ready;
-	// nil: they could not be asked for.
+	// Ports are PROTOCOL NUMBER, as "UDP 53"; Ready is how many endpoints of each are ready, nil: they could not be asked for.
 	Ports []string       `json:"ports,omitempty"`
 	Ready map[string]int `json:"ready,omitempty"`
 	// names are those of the ports.
@@ -80,19 +79,18 @@ func (c *Collector) Endpoints(service types.NamespacedName, all []discoveryv1.En
 func (s *Service) countReady(all []discoveryv1.EndpointSlice) {
 	s.Ready = map[string]int{}
 	for i, name := range s.names {
+		count := 0
 		for _, slice := range all {
 			named := slices.ContainsFunc(slice.Ports, func(p discoveryv1.EndpointPort) bool {
 				return p.Port != nil && (p.Name == nil && name == "" || p.Name != nil && *p.Name == name)
 			})
 			for _, e := range slice.Endpoints {
 				if named && (e.Conditions.Ready == nil || *e.Conditions.Ready) {
-					s.Ready[s.Ports[i]]++
+					count++
 				}
 			}
 		}
-		if _, counted := s.Ready[s.Ports[i]]; !counted {
-			s.Ready[s.Ports[i]] = 0
-		}
+		s.Ready[s.Ports[i]] = count
 	}
 }
 

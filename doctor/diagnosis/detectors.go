@@ -32,7 +32,7 @@ func detectors() []detector {
 		{"holders", []string{partLeases, partPods}, abandonedLease, others, nil, true},
 		{"managers", []string{partLeases, partPods}, twoManagers, []finding.ID{finding.ManagerFails}, nil, true},
 		{"permissions", []string{partPods}, permissions, slices.Concat(stopped, leaderless, []finding.ID{finding.ManagerFails}), byVerbs, true},
-		{"requests", nil, ofSnapshot(func(s *Snapshot) []finding.Finding { return requests.Judge(s.Served) }), []finding.ID{finding.NoPod, finding.ComponentMissing}, ofRefusedPods(), true},
+		{"requests", nil, ofSnapshot(func(s *Snapshot) []finding.Finding { return requests.Judge(s.Served) }), []finding.ID{finding.NoPod, finding.ComponentMissing}, saying(finding.WriteRefused, "new pod of"), true},
 		{"configurations", nil, ofSnapshot(unusable), nil, nil, false},
 		{"components", []string{partNodes, partPods, partDeployments, partDaemonSets}, deviations, nil, also(finding.KindMissing, finding.PoolNotFound), false},
 		{"deleted Nodes", []string{partNodes, partHeartbeats}, kubeletsWithoutNode, nil, nil, false},
@@ -63,11 +63,11 @@ func detectors() []detector {
 	}
 }
 
-// ofRefusedPods says that pods which are refused are missing. What else a refusal brings about depends on the component, and a finding that
-// is hidden below the wrong cause is worse than two causes.
-func ofRefusedPods() func(*view, *finding.Finding, []finding.ID) []finding.ID {
+// saying says that of a detector's findings only those of one kind, with some words in their message, explain anything. A finding that is
+// hidden below the wrong cause is worse than two causes.
+func saying(id finding.ID, words string) func(*view, *finding.Finding, []finding.ID) []finding.ID {
 	return func(_ *view, f *finding.Finding, explains []finding.ID) []finding.ID {
-		if f.ID == finding.WriteRefused && strings.Contains(f.Message, "new pod of") {
+		if f.ID == id && strings.Contains(f.Message, words) {
 			return explains
 		}
 		return nil

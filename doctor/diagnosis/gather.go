@@ -12,7 +12,6 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -265,13 +264,11 @@ func (l *looking) besides(ctx context.Context, c kubernetes.Interface) {
 func (l *looking) served(ctx context.Context, c kubernetes.Interface) {
 	for _, service := range components.Depended() {
 		l.ask("endpoints of Service/"+service.String(), func() (func(), error) {
-			all, err := c.DiscoveryV1().EndpointSlices(service.Namespace).List(ctx, metav1.ListOptions{
-				LabelSelector: discoveryv1.LabelServiceName + "=" + service.Name, Limit: pageSize,
-			})
+			all, err := slicesOf(ctx, c, service)
 			if err != nil {
 				return nil, err
 			}
-			return func() { l.parts.Endpoints(service, all.Items) }, nil
+			return func() { l.parts.Endpoints(service, all) }, nil
 		})
 	}
 }

@@ -130,15 +130,24 @@ func (l *looking) webhooks(ctx context.Context, c kubernetes.Interface) {
 	}
 }
 
-// countEndpoints is how many of a Service are ready.
-func countEndpoints(ctx context.Context, c kubernetes.Interface, service types.NamespacedName) (ready int, err error) {
+// slicesOf lists the EndpointSlices of a Service.
+func slicesOf(ctx context.Context, c kubernetes.Interface, service types.NamespacedName) ([]discoveryv1.EndpointSlice, error) {
 	list, err := c.DiscoveryV1().EndpointSlices(service.Namespace).List(ctx, metav1.ListOptions{
 		LabelSelector: discoveryv1.LabelServiceName + "=" + service.Name, Limit: pageSize,
 	})
 	if err != nil {
+		return nil, err
+	}
+	return list.Items, nil
+}
+
+// countEndpoints is how many of a Service are ready.
+func countEndpoints(ctx context.Context, c kubernetes.Interface, service types.NamespacedName) (ready int, err error) {
+	all, err := slicesOf(ctx, c, service)
+	if err != nil {
 		return 0, err
 	}
-	for _, s := range list.Items {
+	for _, s := range all {
 		for _, e := range s.Endpoints {
 			if e.Conditions.Ready == nil || *e.Conditions.Ready {
 				ready++

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
 
 // Judge finds what is wrong from what the API server would not serve. One finding for each binding and each refusing object, however
@@ -45,7 +46,7 @@ func denied(all []Denial) []finding.Finding {
 			}
 		}
 		f := finding.ComponentForbidden.New(d.Binding, fmt.Sprintf("%s (%s) is not allowed to %s: %s", d.Component, d.User,
-			some(lacks, 3), strings.Join(without, "; ")))
+			nodes.Some(lacks, 3), strings.Join(without, "; ")))
 		f.Next = d.next()
 		list = append(list, f)
 	}
@@ -171,17 +172,9 @@ func refused(all []Refusal) []finding.Finding {
 				writes = add(writes, other.Write)
 			}
 		}
-		f := finding.WriteRefused.New(object, "refused: "+some(writes, 3)+". "+all[i].Message)
+		f := finding.WriteRefused.New(object, "refused: "+nodes.Some(writes, 3)+". "+all[i].Message)
 		f.Next = next
 		list = append(list, f)
 	}
 	return list
-}
-
-// some names a few, and how many more there are.
-func some(list []string, most int) string {
-	if more := len(list) - most; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), more)
-	}
-	return strings.Join(list, ", ")
 }

@@ -2,9 +2,9 @@
 // do, whether admission accepts the writes without which nothing starts or stays, and which extensions of the API do not answer. It
 // finds what is wrong also where no component has noticed it yet, and where no log tells.
 //
-// Start at [Ask] and [Judge]; [Permissions] is the table of who needs what.
+// Start at [Denied], [Refused] and [Extensions], which ask, and at [Judge]; [Permissions] is the table of who needs what.
 //
-// Reads: SubjectAccessReviews, Roles and bindings of what is refused, APIServices.
+// Reads: SubjectAccessReviews, the bindings of what is denied, APIServices.
 // Writes: nothing. Writes are asked for as dry runs, which admission judges and etcd does not store.
 // Running it twice: asks again.
 // It will not: judge what could not be asked.

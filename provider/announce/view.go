@@ -60,8 +60,8 @@ type Claim struct {
 	Candidates []string
 	// Ending are those of Candidates whose endpoints of a Service with externalTrafficPolicy Local are told to end.
 	Ending []string
-	// Preferred are those of Candidates that the pool prefers, and ReturnAfter is how long one is heard before it takes the address
-	// from another Node.
+	// Preferred are those of Candidates that the pool prefers, and ReturnAfter is how long one could announce the address without
+	// a gap before it takes it from another Node.
 	Preferred   []string
 	ReturnAfter time.Duration
 	// Early says that this Node does not carry packets for the address yet: it is not taken from an owner.

@@ -13,8 +13,8 @@ type Claim struct {
 	Candidates []string
 	// Ending are those of Candidates that are chosen where no other can be.
 	Ending []string
-	// Preferred are those of Candidates that are chosen before others. One that was heard for ReturnAfter without a gap takes the
-	// address from an owner that is not preferred.
+	// Preferred are those of Candidates that are chosen before others. One that could have the address for ReturnAfter
+	// without a gap takes it from an owner that is not preferred.
 	Preferred   []string
 	ReturnAfter time.Duration
 	// Early says that this member is not to take it from an owner yet.

@@ -22,8 +22,8 @@ func (c candidates) keeps() bool {
 }
 
 // elect says which Node is to have each address. Who has one keeps it as long as it can, since each move interrupts
-// connections; only preferred Nodes take it from others. The others go to the Node with the highest score (rendezvous hashing: the death of a Node moves what it
-// had, and nothing else) of those that have not yet ceil(addresses/nodes)+1.
+// connections; only preferred Nodes take it from others. The others go to the Node with the highest score (rendezvous hashing: the death
+// of a Node moves what it had, and nothing else) of those that have not yet ceil(addresses/nodes)+1.
 func elect(all []candidates) map[netip.Addr]string {
 	nodes := map[string]int{} // with the number of addresses each has
 	for _, c := range all {

@@ -78,7 +78,7 @@ func TestQuorum_PreferredGap(t *testing.T) {
 		longest = max(longest, gap)
 	}
 	if got := w.ownerOf(address); got != "n0" || longest > 30*time.Millisecond {
-		t.Errorf("%q has it, and nobody had it for %s", got, longest)
+		t.Errorf("%q has it, and no member had it for %s", got, longest)
 	}
 }
 
