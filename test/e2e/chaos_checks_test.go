@@ -6,6 +6,17 @@ import (
 	"testing"
 )
 
+// everywhere is a pod's that a taint keeps from no Node.
+const everywhere = `"tolerations":[{"operator":"Exists"}],`
+
+// modest is the spec of a pod that Pod Security's level "restricted" accepts, with further fields: a namespace with that level is no
+// broken one.
+func modest(fields string) string {
+	return `{` + fields + `"securityContext":{"runAsNonRoot":true,"runAsUser":65534,"seccompProfile":{"type":"RuntimeDefault"}},` +
+		`"containers":[{"name":"answerer","image":"` + answererImage + `","imagePullPolicy":"Never",` +
+		`"securityContext":{"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]}}}]}`
+}
+
 // broken asks what users ask of a cluster: does the API answer, are Nodes Ready, does a pod start on each, and reach a new Service by
 // its name; are there logs; does a Deployment get its pod; does a new machine get a certificate; does a Service get an address.
 // Each question is bounded.
@@ -25,14 +36,14 @@ func (c *chaos) broken(t *testing.T) []string {
 	beside := func(text string) { script.WriteString("{ " + text + "} &\n") }
 	for _, m := range c.nodes {
 		beside(fmt.Sprintf(`timeout 20 kubectl delete pod ask-%[1]s --ignore-not-found --now >/dev/null 2>&1
-timeout 10 kubectl run ask-%[1]s --image=%[2]s --image-pull-policy=Never --overrides='{"spec":{"nodeSelector":{"kubernetes.io/hostname":"%[1]s"},"tolerations":[{"operator":"Exists"}]}}' >/dev/null || echo create %[1]s
+timeout 10 kubectl create -f - >/dev/null <<< '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"ask-%[1]s"},"spec":%[2]s}' || echo create %[1]s
 timeout 40 kubectl wait --for=condition=Ready --timeout=30s pod/ask-%[1]s >/dev/null 2>&1 || echo start %[1]s
 timeout 15 kubectl exec ask-%[1]s -- /answerer get http://fresh.default.svc.cluster.local/ >/dev/null 2>&1 || timeout 15 kubectl exec ask-%[1]s -- /answerer get http://fresh.default.svc.cluster.local/ >/dev/null 2>&1 || echo name %[1]s
 timeout 10 kubectl logs ask-%[1]s >/dev/null 2>&1 || echo logs %[1]s
-`, m, answererImage))
+`, m, modest(`"nodeSelector":{"kubernetes.io/hostname":"`+m+`"},`+everywhere)))
 	}
 	beside(`timeout 15 kubectl delete deployment ask --ignore-not-found >/dev/null 2>&1
-timeout 10 kubectl create deployment ask --image=` + answererImage + ` -- /answerer >/dev/null 2>&1 && timeout 35 kubectl rollout status deployment ask --timeout=30s >/dev/null 2>&1 || echo deployment -
+timeout 10 kubectl create -f - >/dev/null 2>&1 <<< '{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"ask"},"spec":{"selector":{"matchLabels":{"app":"ask"}},"template":{"metadata":{"labels":{"app":"ask"}},"spec":` + modest("") + `}}}' && timeout 35 kubectl rollout status deployment ask --timeout=30s >/dev/null 2>&1 || echo deployment -
 `)
 	if c.kind.services {
 		beside(`timeout 15 kubectl delete service ask --ignore-not-found >/dev/null 2>&1

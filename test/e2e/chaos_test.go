@@ -102,7 +102,8 @@ func (c *chaos) make(t *testing.T) {
 	}
 	c.run(t, "network", "--name", c.name)
 	c.kubectl(t, "wait --for=condition=Ready --timeout=240s node cp1 w1 w2")
-	c.podOf(t, "echo", answererImage, "echo", "w1")
+	c.apply(t, `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "echo", "labels": {"app": "echo"}}, "spec": `+
+		modest(`"nodeName":"w1",`+everywhere)+`}`)
 	c.kubectl(t, "expose pod echo --port=80 --target-port=8080")
 	if c.kind.services {
 		network := netip.MustParseAddr(c.address(t, "cp1")).AsSlice()[:3]
