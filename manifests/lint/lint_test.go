@@ -509,10 +509,16 @@ spec:
     image: example.com/ccm:v1
     args: [--cloud-provider=acme, --cluster-name=a, --configure-cloud-routes=false]
     env: [{name: A, valueFrom: {secretKeyRef: {name: a, key: b}}}]
-  volumes: [{name: v, secret: {secretName: s}}]
+  - {name: beside, image: x:v1, envFrom: [{secretRef: {name: s}}]}
+  initContainers: [{name: first, image: x:v1, env: [{name: A, valueFrom: {configMapKeyRef: {name: a, key: b}}}]}]
+  imagePullSecrets: [{name: s}]
+  volumes:
+  - {name: v, secret: {secretName: s}}
+  - {name: told, projected: {sources: [{downwardAPI: {items: [{path: a, fieldRef: {fieldPath: metadata.name}}]}}]}}
+  - {name: token, projected: {sources: [{serviceAccountToken: {path: a}}]}}
 `)
 	findings, err := set.Check()
-	if got, want := summary(findings), "A15:6 A15:11 A15:12"; err != nil || got != want {
+	if got, want := summary(findings), "A15:6 A15:11 A15:12 A15:13 A15:14 A15:16 A15:18"; err != nil || got != want {
 		t.Errorf("found %q, error %v, want %q", got, err, want)
 	}
 }

@@ -8,35 +8,6 @@ import (
 	"github.com/ccmadm/ccmadm/templates"
 )
 
-// staticPod follows kubelet's PreventStaticPodAPIReferences, k8s.io/kubernetes/pkg/kubelet/config.
-func staticPod(w *workload) []problem {
-	if !w.static {
-		return nil
-	}
-	var problems []problem
-	if w.pod.ServiceAccountName != "" {
-		problems = w.problem(w.at(w.in("serviceAccountName")...), "the static pod names a ServiceAccount", nil)
-	}
-	for i, v := range w.pod.Volumes {
-		if v.Secret != nil || v.ConfigMap != nil || v.Projected != nil || v.PersistentVolumeClaim != nil {
-			message := fmt.Sprintf("volume %s of the static pod is an object of the API", v.Name)
-			problems = append(problems, w.problem(w.at(w.in("volumes", fmt.Sprint(i))...), message, nil)...)
-		}
-	}
-	for i, e := range w.main().Env {
-		if e.ValueFrom != nil && (e.ValueFrom.SecretKeyRef != nil || e.ValueFrom.ConfigMapKeyRef != nil) {
-			message := fmt.Sprintf("variable %s of the static pod is from an object of the API", e.Name)
-			problems = append(problems, w.problem(w.at(w.of("env", fmt.Sprint(i))...), message, nil)...)
-		}
-	}
-	if len(w.main().EnvFrom) > 0 {
-		problems = append(
-			problems,
-			w.problem(w.at(w.of("envFrom")...), "variables of the static pod are from objects of the API", nil)...)
-	}
-	return problems
-}
-
 // podSecurity sees Namespaces that are in the same files.
 func podSecurity(w *workload) []problem {
 	level := w.enforced

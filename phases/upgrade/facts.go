@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/minors"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
@@ -81,7 +80,7 @@ func (u *Upgrade) LiveFacts(ctx context.Context, r *workflow.Run, asked string) 
 	if err := liveExternalIPs(ctx, client, f); err != nil {
 		return nil, err
 	}
-	if err := liveTroubles(ctx, client, f); err != nil {
+	if err := liveTroubles(ctx, r.Machine, client, f); err != nil {
 		return nil, err
 	}
 	return f, u.askOthers(ctx, r.Env, client, f, target)
@@ -223,29 +222,4 @@ func containerUses(c corev1.Container, at planner.Use) []planner.Use {
 		}
 	}
 	return list
-}
-
-// liveTroubles are those of `ccmadm status`. A worker's does not stop a control plane.
-func liveTroubles(ctx context.Context, client kubernetes.Interface, f *planner.Facts) error {
-	report, err := nodes.Observe(ctx, client, f.Profile.LeaseName(), nil)
-	if err != nil {
-		return fmt.Errorf("look at the nodes: %w", err)
-	}
-	f.Troubles = append(f.Troubles, report.Findings...)
-	controlPlanes := map[string]bool{}
-	for _, n := range f.Nodes {
-		controlPlanes[n.Name] = n.ControlPlane
-	}
-	for _, s := range report.Failing(nodes.Addressed) {
-		if s.Cause == nil {
-			continue
-		}
-		cause := *s.Cause
-		cause.Object = "Node/" + s.Node
-		if !controlPlanes[s.Node] {
-			cause.Severity = finding.SeverityWarning
-		}
-		f.Troubles = append(f.Troubles, cause)
-	}
-	return nil
 }

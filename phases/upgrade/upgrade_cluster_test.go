@@ -5,8 +5,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -110,6 +113,9 @@ func TestCluster_UpgradeFacts(t *testing.T) {
 	phasestest.Mirrored(t, client, forged, "w1", func(*corev1.Pod) {})
 	machinetest.Put(t, m, machine.APIServerPod, "spec: {containers: [{name: a, command: [kube-apiserver, --cloud-provider=external]}]}\n")
 	machinetest.Put(t, m, "/etc/default/kubelet", "KUBELET_EXTRA_ARGS=--cloud-config=/x\n")
+	machinetest.Put(t, m, "/etc/kubernetes/manifests/vendor.yaml",
+		"spec: {containers: [{name: a, envFrom: [{secretRef: {name: s}}]}], volumes: [{name: v, projected: {sources: [{downwardAPI: {}}]}}]}\n")
+	machinetest.Put(t, m, "/etc/kubernetes/manifests/broken.yaml", "{")
 	machinetest.Put(t, m, machine.KubeadmFlags, "KUBELET_KUBEADM_ARGS=\"--pod-infra-container-image=pause:3\"\n")
 	r, _ := phasestest.Run{Inputs: workflow.Inputs{Existing: true}}.Must(t, m)
 	before := phasestest.Snapshot(t, m)
@@ -147,6 +153,7 @@ func TestCluster_UpgradeFacts(t *testing.T) {
 		"warning A6 cp1:/etc/kubernetes/manifests/kube-apiserver.yaml",
 		"warning A6 Pod/kube-system/kube-apiserver-cp2",
 		"warning U7 ",
+		"error A15 cp1:/etc/kubernetes/manifests/vendor.yaml",
 	} {
 		i := slices.Index(found, want)
 		if i < 0 {
@@ -161,6 +168,64 @@ func TestCluster_UpgradeFacts(t *testing.T) {
 	}
 	if now := phasestest.Snapshot(t, m); len(now) != len(before) {
 		t.Error("files were written")
+	}
+}
+
+// TestCluster_UpgradeFacts_Refused: a quota that keeps new pods from kube-system is found before kubeadm's Job and the roll-out of its
+// addons wait for theirs. Without it nothing is.
+func TestCluster_UpgradeFacts_Refused(t *testing.T) {
+	m := existingtest.Living(t)
+	client := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config)
+	kubeadmsObjects(t, client)
+	member(t, client, "cp1", "v1.35.4", true)
+	labels := map[string]string{"k8s-app": kubeProxyName}
+	proxy := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: kubeProxyName, Namespace: v1alpha1.Namespace}}
+	proxy.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
+	proxy.Spec.Template.Labels = labels
+	proxy.Spec.Template.Spec.Containers = []corev1.Container{{Name: "a", Image: "kube-proxy:v1.35.4"}}
+	if _, err := client.AppsV1().DaemonSets(v1alpha1.Namespace).Create(t.Context(), proxy, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := client.AppsV1().DaemonSets(v1alpha1.Namespace).Delete(context.WithoutCancel(t.Context()), kubeProxyName, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	refused := func() []finding.Finding {
+		r, _ := phasestest.Run{Inputs: workflow.Inputs{Existing: true}}.Must(t, m)
+		facts, err := (&Upgrade{}).LiveFacts(t.Context(), r, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.DeleteFunc(facts.Troubles, func(f finding.Finding) bool { return f.ID != finding.WriteRefused })
+	}
+	if list := refused(); len(list) > 0 {
+		t.Errorf("nothing is refused, and the facts say %v", list)
+	}
+	none := corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
+	quotas := client.CoreV1().ResourceQuotas(v1alpha1.Namespace)
+	quota, err := quotas.Create(t.Context(), &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: "none"}, Spec: corev1.ResourceQuotaSpec{Hard: none},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := quotas.Delete(context.WithoutCancel(t.Context()), "none", metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	quota.Status = corev1.ResourceQuotaStatus{Hard: none, Used: none}
+	if _, err := quotas.UpdateStatus(t.Context(), quota, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually := time.Now().Add(20 * time.Second) // the API server's admission sees it a moment later
+	list := refused()
+	for ; len(list) == 0 && time.Now().Before(eventually); list = refused() {
+		time.Sleep(100 * time.Millisecond)
+	}
+	if len(list) != 1 || list[0].Object != "ResourceQuota/kube-system/none" || list[0].Severity != finding.SeverityError {
+		t.Errorf("found %v", list)
 	}
 }
 

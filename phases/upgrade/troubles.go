@@ -1,0 +1,93 @@
+package upgrade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/doctor/requests"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/manifests/lint"
+	"github.com/ccmadm/ccmadm/phases/record"
+	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
+)
+
+// liveTroubles are those of `ccmadm status`, and what keeps pods of kubeadm and of its addons from starting. A worker's does not stop a
+// control plane.
+func liveTroubles(ctx context.Context, m *machine.Machine, client kubernetes.Interface, f *planner.Facts) error {
+	report, err := nodes.Observe(ctx, client, f.Profile.LeaseName(), nil)
+	if err != nil {
+		return fmt.Errorf("look at the nodes: %w", err)
+	}
+	f.Troubles = append(f.Troubles, report.Findings...)
+	controlPlanes := map[string]bool{}
+	for _, n := range f.Nodes {
+		controlPlanes[n.Name] = n.ControlPlane
+	}
+	for _, s := range report.Failing(nodes.Addressed) {
+		if s.Cause == nil {
+			continue
+		}
+		cause := *s.Cause
+		cause.Object = "Node/" + s.Node
+		if !controlPlanes[s.Node] {
+			cause.Severity = finding.SeverityWarning
+		}
+		f.Troubles = append(f.Troubles, cause)
+	}
+	references, err := staticPodReferences(m, f.Here)
+	f.Troubles = append(f.Troubles, references...)
+	return errors.Join(err, liveRefusals(ctx, client, f))
+}
+
+// staticPodReferences finds static pods of this machine that kubelets of the version refuse.
+func staticPodReferences(m *machine.Machine, here string) ([]finding.Finding, error) {
+	entries, err := os.ReadDir(m.Path(machine.ManifestDir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list the static pods: %w", err)
+	}
+	var list []finding.Finding
+	for _, e := range entries {
+		path := filepath.Join(machine.ManifestDir, e.Name())
+		if e.IsDir() || strings.HasPrefix(e.Name(), ".") { // which kubelets pass over
+			continue
+		}
+		pod, err := record.ReadStaticPod(m, path)
+		if err != nil || pod == nil {
+			continue // a kubelet makes no pod of it
+		}
+		for _, r := range lint.References(&pod.Spec) {
+			list = append(list, finding.ID("A15").New(here+":"+path, finding.Clean(r.What)))
+		}
+	}
+	return list, nil
+}
+
+// liveRefusals finds what admission refuses of the writes without which no upgrade ends well, as dry runs.
+func liveRefusals(ctx context.Context, client kubernetes.Interface, f *planner.Facts) error {
+	cluster := requests.Cluster{Node: f.Here}
+	proxy, err := client.AppsV1().DaemonSets(v1alpha1.Namespace).Get(ctx, kubeProxyName, metav1.GetOptions{})
+	if err == nil {
+		cluster.Proxy = &corev1.Pod{Spec: proxy.Spec.Template.Spec}
+	} else if !apierrors.IsNotFound(err) {
+		return fmt.Errorf("look for kube-proxy: %w", err)
+	}
+	refused, err := requests.Refused(ctx, client, cluster)
+	if err != nil {
+		return fmt.Errorf("ask what admission refuses: %w", err)
+	}
+	f.Troubles = append(f.Troubles, requests.Judge(&requests.Seen{Refused: refused})...)
+	return nil
+}
