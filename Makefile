@@ -22,7 +22,7 @@ LONG    := ^TestSecrets|^TestCrash_AtRandom|^TestRealCCM_VSphere|^TestFaults_(AW
 LONG    := $(LONG)|^TestModes/^three|^TestMachineIdentity|^TestImageMissing|^TestRehearse|^TestCatalogue_Machine|^TestMigrationByBGP|^TestControlPlaneVIP
 # What unit tests, or another test on machines, show as well, and what takes three control planes.
 LONG    := $(LONG)|^TestControlPlanes|^TestInventory|^TestDaemonSet|^TestConfigurer|^TestLeastPrivilege|^TestDoctorHost|^TestExternalCA
-LONG    := $(LONG)|^TestLint_Vendors|^TestInitAgain|^TestRealCCM_AWS|^TestLoadBalancerBehaviour|^TestDoctorProbe|^TestLoadBalancerSuite
+LONG    := $(LONG)|^TestLint_Vendors|^TestInitAgain|^TestRealCCM_AWS|^TestLoadBalancerBehaviour|^TestDoctorProbe|^TestDoctorPowerCut|^TestLoadBalancerSuite
 # Tests of vendors' managers, which need a release for the machines' Kubernetes.
 VENDORS_TESTS := ^TestRealCCM|^TestRehearse|^TestSecrets|^TestFaults_(AWS|Cloud|Sample|VSphere)
 # Measurements have limits that a busy machine misses, and say nothing about right and wrong: see measure. The long ways
@@ -50,7 +50,8 @@ GOBUILD := go build -tags grpcnotrace -ldflags '$(LDFLAGS)'
 # ccmadm is copied to every machine, and may have 40,000,000 bytes (release/binary.go). Only what Go spends its time in is inlined in
 # it: the runtime, locks and cryptography. With everything inlined it has a tenth more, and reads 20,000 objects as fast.
 INLINED  := runtime internal crypto sync
-CLIBUILD := go build -tags grpcnotrace -gcflags=all=-l $(INLINED:%=-gcflags=%/...=) -ldflags '$(LDFLAGS) -funcalign=4'
+# HTTP/2 is in it once, that of golang.org/x/net, which client-go uses: net/http's own copy has half a megabyte.
+CLIBUILD := go build -tags grpcnotrace,nethttpomithttp2 -gcflags=all=-l $(INLINED:%=-gcflags=%/...=) -ldflags '$(LDFLAGS) -funcalign=4'
 CCM     := ghcr.io/ccmadm/cloud-controller-manager:$(VERSION)
 AGENT   := ghcr.io/ccmadm/node-agent:$(VERSION)
 STEPS   := ghcr.io/ccmadm/ccmadm:$(VERSION)

@@ -84,6 +84,13 @@ func (c *Collector) DaemonSet(d *appsv1.DaemonSet) {
 	})
 }
 
+// Configured takes the name of a workload of kubeadm's whose ConfigMap is there.
+func (c *Collector) Configured(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seen.Configured = append(c.seen.Configured, name)
+}
+
 // Deployment takes one of kube-system.
 func (c *Collector) Deployment(d *appsv1.Deployment) {
 	wanted := int32(1)
@@ -126,6 +133,7 @@ func (c *Collector) Seen(all []corev1.Node) *Seen {
 		s[0], s[1] = s[1], s[0]
 	}
 	byName := func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) }
+	slices.Sort(c.seen.Configured)
 	slices.SortFunc(c.seen.Static, byName)
 	slices.SortFunc(c.seen.Unready, byName)
 	slices.SortFunc(c.seen.Workloads, func(a, b Workload) int { return strings.Compare(a.object(), b.object()) })

@@ -53,7 +53,8 @@ type Component struct {
 }
 
 // Expected lists the components that `kubeadm init` makes (kubernetes cmd/kubeadm/app/phases/controlplane, etcd, addons), and
-// the agent of provider onprem. A DaemonSet or Deployment that is not there was left out (--skip-phases addon/kube-proxy).
+// the agent of provider onprem. A DaemonSet or Deployment that is not there was left out (--skip-phases addon/kube-proxy), unless the
+// ConfigMap is there that kubeadm makes with it.
 func Expected() []Component {
 	linux := map[string]string{corev1.LabelOSStable: "linux"}
 	return []Component{
@@ -73,6 +74,8 @@ func Expected() []Component {
 // Seen is what a cluster has in namespace kube-system, besides cloud-controller-managers.
 type Seen struct {
 	Workloads []Workload `json:"workloads,omitempty"`
+	// Configured are the names of workloads whose ConfigMap is there, as kubeadm makes both.
+	Configured []string `json:"configured,omitempty"`
 	// Static are kubeadm's static pods, ready or not.
 	Static []corev1.Pod `json:"static,omitempty"`
 	// Unready are pods of workloads that are not ready, at most [mostUnready].

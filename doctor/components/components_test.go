@@ -25,11 +25,12 @@ type world struct {
 	daemonSets  []*appsv1.DaemonSet
 	deployments []*appsv1.Deployment
 	logs        map[string][]string
+	configured  []string
 	Cluster
 }
 
 func newWorld() *world {
-	w := &world{logs: map[string][]string{}}
+	w := &world{logs: map[string][]string{}, configured: []string{Proxy, DNS}}
 	w.Now, w.Kubeadm = now, true
 	w.Skip = func(string) bool { return false }
 	for _, name := range []string{"cp1", "cp2", "cp3", "w1", "w2"} {
@@ -91,6 +92,9 @@ func (w *world) judge() string {
 	}
 	for _, d := range w.deployments {
 		c.Deployment(d)
+	}
+	for _, name := range w.configured {
+		c.Configured(name)
 	}
 	seen := c.Seen(w.Nodes)
 	for pod, lines := range w.logs {
@@ -155,6 +159,18 @@ func TestJudge(t *testing.T) {
 			d.Spec.Template.Spec.NodeSelector, d.Status = map[string]string{"a": "b"}, appsv1.DaemonSetStatus{}
 			w.without(Proxy)
 		}, "Q1 DaemonSet/kube-system/kube-proxy"},
+		{"kube-proxy is deleted", func(w *world) {
+			w.daemonSets = nil
+			w.without(Proxy)
+		}, "Q1 DaemonSet/kube-system/kube-proxy"},
+		{"kube-proxy was left out, or deleted with its ConfigMap", func(w *world) {
+			w.daemonSets, w.configured = nil, []string{DNS}
+			w.without(Proxy)
+		}, ""},
+		{"kube-router replaces kube-proxy", func(w *world) {
+			w.daemonSets[0].Name = "kube-router"
+			w.without(Proxy)
+		}, ""},
 		{"Calico's eBPF mode takes kube-proxy away by its nodeSelector", func(w *world) {
 			d := w.daemonSets[0]
 			d.Spec.Template.Spec.NodeSelector, d.Status = map[string]string{"non-calico": "true"}, appsv1.DaemonSetStatus{}

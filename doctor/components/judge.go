@@ -122,15 +122,14 @@ func restore(component, node string) string {
 	if component == Etcd {
 		phase = "etcd local"
 	}
-	return fmt.Sprintf("on %s: kubectl --kubeconfig /etc/kubernetes/admin.conf -n kube-system get configmap kubeadm-config "+
-		"-o 'jsonpath={.data.ClusterConfiguration}' > /tmp/kubeadm.yaml && kubeadm init phase %s --config /tmp/kubeadm.yaml", node, phase)
+	return fmt.Sprintf("on %s: %s && kubeadm init phase %s --config /tmp/kubeadm.yaml", node, liveConfiguration, phase)
 }
 
 // workload judges a DaemonSet or Deployment of kubeadm's, or ours, where there is one.
 func (j *judge) workload(c Component) []finding.Finding {
 	i := slices.IndexFunc(j.Workloads, func(w Workload) bool { return w.Name == c.Name })
 	if i < 0 {
-		return nil
+		return j.deleted(c)
 	}
 	w := &j.Workloads[i]
 	switch {
@@ -148,6 +147,25 @@ func (j *judge) workload(c Component) []finding.Finding {
 	}
 	return j.podsOf(w, c.Without)
 }
+
+// deleted is about a DaemonSet that is not there, though its ConfigMap is. Who replaces kube-proxy deletes both, by the documents of
+// Cilium; by those of kube-router the ConfigMap stays.
+func (j *judge) deleted(c Component) []finding.Finding {
+	if !j.Kubeadm || c.Place != EachNode || !slices.Contains(j.Configured, c.Name) || len(j.Nodes) == 0 ||
+		slices.ContainsFunc(j.Workloads, func(w Workload) bool { return w.Name == "cilium" || w.Name == "kube-router" }) {
+		return nil
+	}
+	f := finding.ComponentMissing.New(daemonSet+"/kube-system/"+c.Name, fmt.Sprintf(
+		"%s: wanted on all of %d Nodes, and there is no DaemonSet, though ConfigMap/kube-system/%s is there: %s. Where another program does its "+
+			"work, delete the ConfigMap", c.Name, len(j.Nodes), c.Name, c.Without))
+	f.Severity = finding.SeverityWarning
+	f.Next = "on a control plane: " + liveConfiguration + " && kubeadm init phase addon " + c.Name + " --config /tmp/kubeadm.yaml"
+	return []finding.Finding{f}
+}
+
+// liveConfiguration writes kubeadm's configuration of the cluster into a file.
+const liveConfiguration = "kubectl --kubeconfig /etc/kubernetes/admin.conf -n kube-system get configmap kubeadm-config " +
+	"-o 'jsonpath={.data.ClusterConfiguration}' > /tmp/kubeadm.yaml"
 
 // replacedByCalico is the nodeSelector with which Calico's documents take kube-proxy away for the eBPF data plane.
 const replacedByCalico = "non-calico"

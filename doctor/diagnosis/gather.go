@@ -66,6 +66,9 @@ func (l *looking) cluster(ctx context.Context, c kubernetes.Interface) {
 			return func() {
 				text := cm.Data[read.key]
 				read.keep(text)
+				if read.workload != "" {
+					l.parts.Configured(read.workload)
+				}
 				if problem := read.problem(text); problem != "" {
 					s.configurationLacks(read, problem)
 				}

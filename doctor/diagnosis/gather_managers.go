@@ -122,8 +122,8 @@ func (l *looking) closer(ctx context.Context, c kubernetes.Interface, profiles t
 		return func() { s.keepFacts(f) }, nil
 	})
 	l.ask("flags of kubelets", func() (func(), error) {
-		flags := nodes.AskFlags(ctx, c, statuses)
-		return func() { s.Flags = flags }, nil
+		answers := nodes.AskKubelets(ctx, c, statuses)
+		return func() { s.Answers = answers }, nil
 	})
 }
 

@@ -75,8 +75,8 @@ type Snapshot struct {
 	// LeaseName is the manager's; Renewed is when a renewal was seen, where its clock is doubtful.
 	LeaseName string     `json:"leaseName,omitempty"`
 	Renewed   *time.Time `json:"renewed,omitempty"`
-	// Flags are the --cloud-provider of kubelets that told it, by Node.
-	Flags map[string]string `json:"flags,omitempty"`
+	// Answers are what kubelets say.
+	nodes.Answers
 
 	// Deployments, DaemonSets and Pods are those of cloud-controller-managers, Masters the control plane's static pods.
 	Deployments []appsv1.Deployment `json:"deployments,omitempty"`

@@ -37,9 +37,9 @@ type Facts struct {
 	Logs map[string][]string
 	// Reviews are the API server's answers to what the manager may do.
 	Reviews []Review
-	// Heartbeats are the Leases of kubelets; Flags the --cloud-provider of those that told it, by node.
+	// Heartbeats are the Leases of kubelets, Answers what they say.
 	Heartbeats []coordinationv1.Lease
-	Flags      map[string]string
+	Answers
 	// Recorded says that ccmadm has a record of the cluster: what it has made there it makes again.
 	Recorded bool
 	// Unmanaged says that nothing of external cloud mode was seen beside Nodes: no record of ccmadm's, no manager, no
@@ -56,7 +56,7 @@ func Judge(f *Facts, names []string) *Report {
 	r := &Report{Nodes: f.Statuses(names), Leader: f.Leader()}
 	e := f.evidence()
 	explain(e, finder(f.Nodes), r.Nodes)
-	judgeHeartbeats(r.Nodes, f.Heartbeats, f.Now)
+	judgeHeartbeats(r.Nodes, f.Heartbeats, f.Unreached, f.Now)
 	if !e.unmanaged {
 		judgeFlags(r.Nodes, f.Flags)
 	}
@@ -153,12 +153,12 @@ func (f *Facts) AskLease(ctx context.Context, c kubernetes.Interface) {
 // that is explains no silence.
 func (f *Facts) Silent(statuses []Status) []finding.Finding {
 	var list []finding.Finding
-	behind := behindOthers(f.Heartbeats, f.Now)
+	h := heartbeatsOf(f.Heartbeats, f.Now)
 	for _, s := range statuses {
 		if s.Cause == nil || s.State == Absent || s.Cause.ID == finding.KubeletSilent || s.Cause.ID == finding.MachineOff {
 			continue
 		}
-		if quiet := behind(s.Node); quiet > 0 {
+		if quiet := h.behind(s.Node); quiet > 0 {
 			list = append(list, silent(s, "its kubelet has not renewed its Lease for "+quiet.String()))
 		}
 	}

@@ -3,12 +3,12 @@ package nodes
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
@@ -32,10 +32,7 @@ func notReady(s Status, node *corev1.Node) finding.Finding {
 		cause.Next = next
 		return cause
 	case c.Status == corev1.ConditionUnknown:
-		return silent(
-			s,
-			"the kubelet has stopped posting its status, last at "+c.LastHeartbeatTime.UTC().Format(time.RFC3339),
-		)
+		return silent(s, stoppedAt(c.LastHeartbeatTime.Time))
 	}
 	cause := finding.NotReady.New("", "the kubelet reports: "+Shorten(c.Message))
 	cause.Next = next
@@ -57,113 +54,66 @@ func silent(s Status, message string) finding.Finding {
 }
 
 const (
-	// heartbeat is for how long a kubelet may send no heartbeat: the default of its nodeLeaseDurationSeconds.
-	heartbeat = 40 * time.Second
-	// clockApart is by how much clocks may differ where there is no other kubelet to compare with.
-	clockApart = 2 * time.Minute
-)
-
-// listHeartbeats returns the kubelets' Leases; none without permission: a kubelet may not list them.
-func listHeartbeats(ctx context.Context, c kubernetes.Interface) []coordinationv1.Lease {
-	list, err := c.CoordinationV1().Leases(corev1.NamespaceNodeLease).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil // the Node's condition has the last word then
-	}
-	return list.Items
-}
-
-// judgeHeartbeats finds the kubelets that have stopped renewing their Lease though their Node is still called Ready:
-// for up to 50 seconds it is, and for ever where no kube-controller-manager runs.
-func judgeHeartbeats(statuses []Status, leases []coordinationv1.Lease, now time.Time) {
-	behind := behindOthers(leases, now)
-	for i, s := range statuses {
-		if s.Cause != nil || s.State != Ready {
-			continue
-		}
-		if quiet := behind(s.Node); quiet > 0 {
-			cause := silent(s, "the Node is Ready, and its kubelet has not renewed its Lease for "+quiet.String())
-			statuses[i].Cause = &cause
-		}
-	}
-}
-
-// behindOthers says for how long a Node's kubelet has been silent; 0 where it is not, or nothing is known of it.
-func behindOthers(leases []coordinationv1.Lease, now time.Time) func(node string) time.Duration {
-	renewed := map[string]time.Time{}
-	var newest time.Time
-	for i := range leases {
-		last := heard(&leases[i])
-		renewed[leases[i].Name] = last
-		if last.After(newest) {
-			newest = last
-		}
-	}
-	recent := recently(leases, now)
-	// By a clock of ours that is ahead all of them would be silent. Where they are, conditions of the Nodes say it.
-	ours := now.Sub(newest) <= heartbeat+clockApart
-	return func(node string) time.Duration {
-		last := renewed[node]
-		if last.IsZero() {
-			return 0
-		}
-		behind := recent.Sub(last)
-		if age := now.Sub(last); ours && age > heartbeat+clockApart {
-			behind = age
-		}
-		if behind <= heartbeat {
-			return 0
-		}
-		return behind.Round(time.Second)
-	}
-}
-
-// recently is when kubelets have renewed their Leases. Where the API server does not tell, a machine writes its own
-// time, which may be wrong, so it is what most of them say. Where there are two, our clock decides between them.
-func recently(leases []coordinationv1.Lease, now time.Time) time.Time {
-	var said []time.Time
-	for i := range leases {
-		if last := heard(&leases[i]); !last.IsZero() {
-			said = append(said, last)
-		}
-	}
-	if len(said) < 2 {
-		return time.Time{}
-	}
-	said = append(said, now)
-	slices.SortFunc(said, time.Time.Compare)
-	return said[len(said)/2]
-}
-
-const (
-	// flagsSince is the minor version from which on a kubelet tells its flags, without a feature gate.
-	flagsSince = 36
 	// flagsMost bounds how many kubelets are asked.
 	flagsMost = 200
-	// flagsTimeout is for all of them together.
-	flagsTimeout = 3 * time.Second
+	// flagsTimeout is for all of them together. A kernel takes 3 s to say that a machine on its network is not there.
+	flagsTimeout = 4 * time.Second
 )
 
-// AskFlags asks kubelets for their --cloud-provider, by name of the node: those of nodes that no manager will initialize,
-// and of those that are Ready. Kubelets that do not tell, or cannot be asked, are left out.
-func AskFlags(ctx context.Context, c kubernetes.Interface, statuses []Status) map[string]string {
+// Answers are what kubelets say when they are asked through the API server.
+type Answers struct {
+	// Flags are the --cloud-provider of those that told it, by Node.
+	Flags map[string]string `json:"flags,omitempty"`
+	// Unreached says of others, by Node, why the API server got no answer.
+	Unreached map[string]string `json:"unreached,omitempty"`
+}
+
+// AskKubelets asks kubelets for their --cloud-provider: those of nodes that no manager will initialize, and of those that are Ready.
+// Kubelets that do not tell, and what may not be asked, are left out.
+func AskKubelets(ctx context.Context, c kubernetes.Interface, statuses []Status) Answers {
 	ctx, cancel := context.WithTimeout(ctx, flagsTimeout)
 	defer cancel()
 	var asked []string
 	for _, s := range statuses {
-		v, err := version.ParseGeneric(s.Version)
-		if s.State != Ready && s.State != Registered || err != nil || v.Minor() < flagsSince || len(asked) == flagsMost {
-			continue
-		}
-		asked = append(asked, s.Node)
-	}
-	flags := map[string]string{}
-	told := AskEach(ctx, asked, func(ctx context.Context, node string) *string { return cloudProviderFlag(ctx, c, node) })
-	for i, mode := range told {
-		if mode != nil {
-			flags[asked[i]] = *mode
+		reported := s.Version != "" // a kubelet that has never done so is not there yet
+		if reported && (s.State == Ready || s.State == Registered) && len(asked) < flagsMost {
+			asked = append(asked, s.Node)
 		}
 	}
-	return flags
+	type answer struct {
+		flags     map[string]string
+		unreached string
+	}
+	told := AskEach(ctx, asked, func(ctx context.Context, node string) answer {
+		start := time.Now()
+		flags, err := askFlags(ctx, c, node)
+		return answer{flags, unreached(err, time.Since(start))}
+	})
+	all := Answers{Flags: map[string]string{}, Unreached: map[string]string{}}
+	for i, a := range told {
+		if mode, ok := a.flags["cloud-provider"]; ok {
+			all.Flags[asked[i]] = finding.Clean(mode)
+		}
+		if a.unreached != "" {
+			all.Unreached[asked[i]] = a.unreached
+		}
+	}
+	return all
+}
+
+// unreached is why the API server got no answer from a kubelet, empty where it got one, or was not asked for long.
+func unreached(err error, took time.Duration) string {
+	if err == nil {
+		return ""
+	}
+	// The words are those of the API server's proxy: k8s.io/apimachinery/pkg/util/proxy.
+	if _, why, is := strings.Cut(err.Error(), "error trying to reach service: "); is {
+		return Shorten(finding.Clean(why))
+	}
+	if errors.Is(err, context.DeadlineExceeded) && took > flagsTimeout-flagsTimeout/8 {
+		return "no answer in " + flagsTimeout.String()
+	}
+	return ""
 }
 
 // judgeFlags finds kubelets of initialized nodes that run without --cloud-provider=external. Nothing else shows it:
@@ -181,33 +131,33 @@ func judgeFlags(statuses []Status, flags map[string]string) {
 	}
 }
 
-// cloudProviderFlag is nil if the kubelet posts no status it.
-func cloudProviderFlag(ctx context.Context, c kubernetes.Interface, node string) *string {
-	value, ok := KubeletFlags(ctx, c, node)["cloud-provider"]
-	if !ok {
-		return nil
-	}
-	return new(finding.Clean(value))
+// KubeletFlags asks a kubelet for its flags, defaults among them, through the API server. Nil: it did not tell.
+func KubeletFlags(ctx context.Context, c kubernetes.Interface, node string) map[string]string {
+	flags, _ := askFlags(ctx, c, node)
+	return flags
 }
 
-// KubeletFlags asks a kubelet for its flags, defaults among them, through the API server
-// (https://kubernetes.io/docs/reference/instrumentation/zpages/#flagz). Nil: it did not tell.
-func KubeletFlags(ctx context.Context, c kubernetes.Interface, node string) map[string]string {
+// askFlags asks for a page that kubelets have since 1.36 (https://kubernetes.io/docs/reference/instrumentation/zpages/#flagz).
+func askFlags(ctx context.Context, c kubernetes.Interface, node string) (map[string]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, flagsTimeout)
 	defer cancel()
 	data, err := c.CoreV1().RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix("flagz").
 		SetHeader("Accept", "application/json;v=v1beta1;g=config.k8s.io;as=Flagz").DoRaw(ctx)
 	if err != nil {
-		return nil
+		var status metav1.Status
+		if json.Unmarshal(data, &status) == nil && status.Message != "" { // a client does not read it from a raw answer
+			err = fmt.Errorf("%w: %s", err, status.Message)
+		}
+		return nil, err
 	}
 	var page struct {
 		Kind  string            `json:"kind"`
 		Flags map[string]string `json:"flags"`
 	}
 	if err := json.Unmarshal(data, &page); err != nil || page.Kind != "Flagz" {
-		return nil
+		return nil, err
 	}
-	return page.Flags
+	return page.Flags, nil
 }
 
 // KubeletGates asks a kubelet for the feature gates of its configuration, files and flags together. Nil: it did not

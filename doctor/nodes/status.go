@@ -31,7 +31,7 @@ func Observe(ctx context.Context, c kubernetes.Interface, leaseName string, name
 		f.askManager(ctx, c)
 	}
 	f.Heartbeats = listHeartbeats(ctx, c)
-	f.Flags = AskFlags(ctx, c, statuses)
+	f.Answers = AskKubelets(ctx, c, statuses)
 	return Judge(f, names), nil
 }
 

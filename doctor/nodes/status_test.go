@@ -211,29 +211,40 @@ func TestFlags(t *testing.T) {
 			page,
 			"external",
 		),
-		"without": fmt.Sprintf(page, ""),
-		"odd":     "<html>",
-		"old":     fmt.Sprintf(page, ""),
+		"without":   fmt.Sprintf(page, ""),
+		"odd":       "<html>",
+		"old":       "404 page not found",
+		"off":       "",
+		"forbidden": "",
 	}
 	var asked sync.Map
 	client := kubernetes.NewForConfigOrDie(serve(func(w http.ResponseWriter, r *http.Request) {
 		asked.Store(r.URL.Path, r.Header.Get("Accept"))
 		name := strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/api/v1/nodes/"), "/proxy/flagz")
+		switch name {
+		case "off": // as k8s.io/apimachinery/pkg/util/proxy says it
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusInternalServerError)
+			fmt.Fprintln(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":500,"message":"error trying to reach service: `+
+				`dial tcp 192.0.2.9:10250: connect: no route to host"}`)
+		case "forbidden":
+			w.WriteHeader(http.StatusForbidden)
+		}
 		fmt.Fprintln(w, answers[name])
 	})(t))
 	var statuses []Status
 	for _, name := range slices.Sorted(maps.Keys(answers)) {
 		statuses = append(statuses, Status{Node: name, State: Ready, Version: "v1.36.3"})
 	}
-	statuses[2].Version = "v1.35.4" // old: it does not tell
-	judgeFlags(statuses, AskFlags(t.Context(), client, statuses))
+	told := AskKubelets(t.Context(), client, statuses)
+	if want := map[string]string{"off": "dial tcp 192.0.2.9:10250: connect: no route to host"}; !maps.Equal(told.Unreached, want) {
+		t.Errorf("unreached %v, want %v", told.Unreached, want)
+	}
+	judgeFlags(statuses, told.Flags)
 	for _, s := range statuses {
 		if got := s.Cause != nil && s.Cause.Reason == "KubeletNotExternal"; got != (s.Node == "without") {
 			t.Errorf("%s: got cause %+v", s.Node, s.Cause)
 		}
-	}
-	if _, found := asked.Load("/api/v1/nodes/old/proxy/flagz"); found {
-		t.Error("a kubelet of 1.35 was asked")
 	}
 	if accept, _ := asked.Load(
 		"/api/v1/nodes/without/proxy/flagz",

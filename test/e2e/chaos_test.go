@@ -129,7 +129,12 @@ func (c *chaos) again(t *testing.T) {
 
 // whole says that nothing is broken, and that the doctor says so.
 func (c *chaos) whole(t *testing.T) bool {
-	return len(c.broken(t)) == 0 && len((&library{lab: c.lab}).roots(t)) == 0
+	broken := c.broken(t)
+	if len(broken) == 0 && len((&library{lab: c.lab}).roots(t)) == 0 {
+		return true
+	}
+	t.Logf("not whole: %s: %s", strings.Join(broken, "; "), strings.Join(c.asked(t, false), "; "))
+	return false
 }
 
 // one is a seed: inject, wait, check, ask, undo.

@@ -121,13 +121,15 @@ func (l *lab) breakages(t *testing.T) []breakage {
 		}, finding.GateGone, "w1"},
 		{"a static pod refers to a Secret", func(l *lab, t *testing.T) {
 			l.must(t, "cp1", `cat > /etc/kubernetes/manifests/vendor.yaml <<'END'
-{apiVersion: v1, kind: Pod, metadata: {name: vendor, namespace: kube-system}, spec: {containers: [{name: vendor, image: vendor:v1,
-  envFrom: [{secretRef: {name: vendor}}]}]}}
+apiVersion: v1
+kind: Pod
+metadata: {name: vendor, namespace: kube-system}
+spec: {containers: [{name: vendor, image: vendor:v1, envFrom: [{secretRef: {name: vendor}}]}]}
 END`)
 		}, "A15", "cp1:/etc/kubernetes/manifests/vendor.yaml"},
 		{"a quota that keeps pods from kube-system", func(l *lab, t *testing.T) {
 			l.kubectl(t, "-n kube-system create quota few --hard=pods=1")
-			l.kubectl(t, "-n kube-system wait --for=jsonpath='{.status.hard.pods}'=1 quota/few")
+			l.kubectl(t, "-n kube-system wait --timeout=180s --for=jsonpath='{.status.hard.pods}'=1 quota/few")
 		}, finding.WriteRefused, "ResourceQuota/kube-system/few"},
 		{"every Node has a taint", func(l *lab, t *testing.T) {
 			l.kubectl(t, "taint node --all maintenance=now:NoSchedule")

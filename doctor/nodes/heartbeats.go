@@ -1,0 +1,121 @@
+package nodes
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+)
+
+const (
+	// heartbeat is for how long a kubelet may send no heartbeat: the default of its nodeLeaseDurationSeconds.
+	heartbeat = 40 * time.Second
+	// missed is for how long none has come where one comes every 10 s, a quarter of that.
+	missed = 11 * time.Second
+	// clockApart is by how much clocks may differ where there is no other kubelet to compare with.
+	clockApart = 2 * time.Minute
+)
+
+// listHeartbeats returns the kubelets' Leases; none without permission: a kubelet may not list them.
+func listHeartbeats(ctx context.Context, c kubernetes.Interface) []coordinationv1.Lease {
+	list, err := c.CoordinationV1().Leases(corev1.NamespaceNodeLease).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil // the Node's condition has the last word then
+	}
+	return list.Items
+}
+
+// judgeHeartbeats finds the kubelets that have stopped renewing their Lease though their Node is still called Ready: for up to 50
+// seconds it is, and for ever where no kube-controller-manager runs. One that does not answer the API server has stopped as soon as a
+// heartbeat is missed. It says since when, too, for Nodes that are not called Ready: a condition has the time of its last change.
+func judgeHeartbeats(statuses []Status, leases []coordinationv1.Lease, unreached map[string]string, now time.Time) {
+	h := heartbeatsOf(leases, now)
+	for i, s := range statuses {
+		why, last := unreached[s.Node], h.renewed[s.Node]
+		message := ""
+		switch {
+		case s.Cause != nil && s.Cause.ID == finding.KubeletSilent && !last.IsZero():
+			message = stoppedAt(last)
+		case s.Cause != nil || s.State != Ready:
+		case h.behind(s.Node) > 0:
+			message = "the Node is Ready, and its kubelet has not renewed its Lease for " + h.behind(s.Node).String()
+		case why != "" && h.age(s.Node) > missed:
+			message = fmt.Sprintf("the Node is Ready, its kubelet has not renewed its Lease for %s, and does not answer the API server: %s",
+				h.age(s.Node), why)
+		}
+		if message != "" {
+			cause := silent(s, message)
+			statuses[i].Cause = &cause
+		}
+	}
+}
+
+// stoppedAt says when a kubelet was heard last.
+func stoppedAt(last time.Time) string {
+	return "the kubelet has stopped posting its status, last at " + last.UTC().Format(time.RFC3339)
+}
+
+// heartbeats are when kubelets were heard, by their Leases.
+type heartbeats struct {
+	renewed     map[string]time.Time
+	newest, now time.Time
+	// recent is when kubelets have renewed their Leases. Where the API server does not tell, a machine writes its own time, which may
+	// be wrong, so it is what most of them say. Where there are two, our clock decides between them.
+	recent time.Time
+}
+
+func heartbeatsOf(leases []coordinationv1.Lease, now time.Time) heartbeats {
+	h := heartbeats{renewed: map[string]time.Time{}, now: now}
+	var said []time.Time
+	for i := range leases {
+		last := heard(&leases[i])
+		if last.IsZero() {
+			continue
+		}
+		h.renewed[leases[i].Name] = last
+		said = append(said, last)
+		if last.After(h.newest) {
+			h.newest = last
+		}
+	}
+	if len(said) > 1 {
+		said = append(said, now)
+		slices.SortFunc(said, time.Time.Compare)
+		h.recent = said[len(said)/2]
+	}
+	return h
+}
+
+// behind is for how long a Node's kubelet has been silent; 0 where it is not, or nothing is known of it.
+func (h *heartbeats) behind(node string) time.Duration {
+	last, known := h.renewed[node]
+	if !known {
+		return 0
+	}
+	behind := h.recent.Sub(last)
+	// By a clock of ours that is ahead all of them would be silent. Where they are, conditions of the Nodes say it.
+	ours := h.now.Sub(h.newest) <= heartbeat+clockApart
+	if age := h.now.Sub(last); ours && age > heartbeat+clockApart {
+		behind = age
+	}
+	if behind <= heartbeat {
+		return 0
+	}
+	return behind.Round(time.Second)
+}
+
+// age is how old a kubelet's last heartbeat is by our clock; 0 where it is not known, or our clock differs from those of kubelets.
+func (h *heartbeats) age(node string) time.Duration {
+	last, known := h.renewed[node]
+	if newest := h.now.Sub(h.newest); !known || newest > missed || newest < -time.Second {
+		return 0
+	}
+	return h.now.Sub(last).Round(time.Second)
+}

@@ -1,0 +1,61 @@
+package nodes
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestJudgeHeartbeats_PowerCut: a machine whose power was cut is found as soon as its kubelet has missed a heartbeat, and not before:
+// a kubelet that starts again does not answer for a moment either. Without a clock that goes with theirs, nothing is said.
+func TestJudgeHeartbeats_PowerCut(t *testing.T) {
+	now := time.Date(2026, 11, 27, 10, 0, 0, 0, time.UTC)
+	off := map[string]string{"w1": "dial tcp 192.0.2.9:10250: connect: no route to host"}
+	for _, tt := range []struct {
+		name      string
+		ages      map[string]time.Duration
+		unreached map[string]string
+		want      string
+	}{
+		{"power cut", map[string]time.Duration{"w1": 14 * time.Second, "w2": 3 * time.Second}, off, "has not renewed its Lease for 14s, and does not " +
+			"answer the API server: dial tcp 192.0.2.9:10250: connect: no route to host"},
+		{"it starts again", map[string]time.Duration{"w1": 9 * time.Second, "w2": 3 * time.Second}, off, ""},
+		{"late, and it answers", map[string]time.Duration{"w1": 14 * time.Second, "w2": 3 * time.Second}, nil, ""},
+		{"our clock is ahead", map[string]time.Duration{"w1": time.Hour, "w2": time.Hour}, off, ""},
+		{"our clock is behind", map[string]time.Duration{"w1": -time.Hour, "w2": -time.Hour}, off, ""},
+		{"no heartbeat is known", map[string]time.Duration{"w2": time.Second}, off, ""},
+		{"silent for longer", map[string]time.Duration{"w1": time.Minute, "w2": time.Second, "w3": time.Second}, off, "has not renewed its Lease for 59s"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var leases []coordinationv1.Lease
+			for name, age := range tt.ages {
+				renewed := metav1.NewMicroTime(now.Add(-age))
+				leases = append(leases, coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordinationv1.LeaseSpec{RenewTime: &renewed}})
+			}
+			statuses := []Status{{Node: "w1", State: Ready}}
+			judgeHeartbeats(statuses, leases, tt.unreached, now)
+			got := ""
+			if statuses[0].Cause != nil {
+				got = statuses[0].Cause.Message
+			}
+			if (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
+				t.Errorf("said %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// A Node that is not called Ready any more was heard when its Lease was renewed last: its condition is minutes older.
+func TestJudgeHeartbeats_SinceWhen(t *testing.T) {
+	now := time.Date(2026, 11, 27, 10, 0, 0, 0, time.UTC)
+	renewed := metav1.NewMicroTime(now.Add(-50 * time.Second))
+	cause := silent(Status{Node: "w1"}, stoppedAt(now.Add(-5*time.Minute)))
+	statuses := []Status{{Node: "w1", State: Registered, Cause: &cause}}
+	judgeHeartbeats(statuses, []coordinationv1.Lease{{ObjectMeta: metav1.ObjectMeta{Name: "w1"}, Spec: coordinationv1.LeaseSpec{RenewTime: &renewed}}}, nil, now)
+	if got, want := statuses[0].Cause.Message, "last at 2026-11-27T09:59:10Z"; !strings.Contains(got, want) {
+		t.Errorf("said %q, want %q", got, want)
+	}
+}
