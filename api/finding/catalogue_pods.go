@@ -81,6 +81,7 @@ const (
 	ExtensionDown          ID = "Q10"
 	ServiceWithoutPods     ID = "Q11"
 	ConfigurationMissing   ID = "Q12"
+	SandboxFails           ID = "Q13"
 )
 
 // components is about the parts of a cluster.
@@ -154,6 +155,12 @@ func components() []Kind {
 			ID: ConfigurationMissing, Reason: "ConfigurationMissing", Title: "Configuration in the cluster cannot be used", Severity: SeverityError,
 			Why: "What reads it when it starts, such as kubeadm join, kube-proxy or CoreDNS, does not work then.",
 			Do:  "restore the ConfigMap from a backup; without one, phases of kubeadm write it from a configuration of the cluster as it is today",
+		},
+		{
+			ID: SandboxFails, Reason: "SandboxFails", Title: "Node cannot start pods", Severity: SeverityError,
+			Why: "The container runtime or the CNI plugin refuses the sandbox of a pod, its network, before any image is pulled. The Node is Ready, " +
+				"and the scheduler places more pods on it.",
+			Do: "correct what the message names: the CNI plugin or its configuration on the Node, its free addresses, or the container runtime",
 		},
 	}
 }

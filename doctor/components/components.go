@@ -84,6 +84,8 @@ type Seen struct {
 	Services []Service `json:"services,omitempty"`
 	// Resolvers are the cluster IPs of Services with port UDP 53, at most [mostResolvers].
 	Resolvers []string `json:"resolvers,omitempty"`
+	// Sandboxes are Nodes on which pods of any namespace get none.
+	Sandboxes []Sandbox `json:"sandboxes,omitempty"`
 	// Logs are the last lines of unready pods, by name.
 	Logs map[string][]string `json:"logs,omitempty"`
 }

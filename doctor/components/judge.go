@@ -36,6 +36,7 @@ func Judge(seen *Seen, cluster Cluster) []finding.Finding {
 	}
 	list = append(list, j.others()...)
 	list = append(list, j.pressure()...)
+	list = append(list, j.sandboxes()...)
 	list = append(list, j.services()...)
 	return append(list, j.differences()...)
 }

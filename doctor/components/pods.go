@@ -17,7 +17,8 @@ import (
 // The object is the first pod where none is given.
 func (j *judge) unready(object string, pods []*corev1.Pod, count, without string) []finding.Finding {
 	pods = slices.DeleteFunc(pods, func(p *corev1.Pod) bool {
-		byNode := p.Spec.NodeName != "" && j.Skip(p.Spec.NodeName) || p.Spec.NodeName == "" && j.nodesAreWhy(p)
+		byNode := p.Spec.NodeName != "" && j.Skip(p.Spec.NodeName) || p.Spec.NodeName == "" && j.nodesAreWhy(p) ||
+			waitsForSandbox(p, j.Now) && slices.ContainsFunc(j.Sandboxes, func(s Sandbox) bool { return s.Node == p.Spec.NodeName })
 		return nodes.IsPodReady(p) || p.DeletionTimestamp != nil || byNode || !j.lasts(p)
 	})
 	if len(pods) == 0 {

@@ -251,6 +251,7 @@ func (l *looking) besides(ctx context.Context, c kubernetes.Interface) {
 	}
 	events(partEvents, v1alpha1.Namespace, "type=Warning")
 	events(partDeletions, metav1.NamespaceDefault, "reason=DeletingNode")
+	events(partSandboxes, metav1.NamespaceAll, "reason="+components.NoSandbox)
 	var external []string
 	list(ctx, l, partServices, c.CoreV1().Services("").List, "", mostNodes, func(svc *corev1.Service) bool {
 		if len(svc.Spec.ExternalIPs) > 0 {

@@ -15,6 +15,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/redact"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/components"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/templates"
 )
@@ -111,6 +112,10 @@ func (l *looking) closer(ctx context.Context, c kubernetes.Interface, profiles t
 		l.pools(ctx, c)
 	}
 	l.unreadyLogs(ctx, c)
+	l.ask("pods without a sandbox", func() (func(), error) {
+		list, err := components.Sandboxes(ctx, c, s.Events, s.Taken)
+		return func() { s.Components.Sandboxes = list }, err
+	})
 	l.requests(ctx, c)
 	l.wg.Wait()
 	v := newView(s)

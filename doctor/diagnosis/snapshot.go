@@ -90,7 +90,7 @@ type Snapshot struct {
 	// Logs are the last lines of managers' pods, by name; Reviews what the API server says they may do.
 	Logs    map[string][]string `json:"logs,omitempty"`
 	Reviews []nodes.Review      `json:"reviews,omitempty"`
-	// Events are warnings of kube-system, and those by which Nodes were deleted.
+	// Events are warnings of kube-system, those by which Nodes were deleted, and those of pods without a sandbox.
 	Events []corev1.Event `json:"events,omitempty"`
 	// Services are of type LoadBalancer, or hold its finalizer.
 	Services []corev1.Service `json:"services,omitempty"`
@@ -219,6 +219,7 @@ const (
 	partDeployments = "deployments"
 	partDaemonSets  = "daemonsets"
 	partEvents      = "events in kube-system"
+	partSandboxes   = "events of pods without a sandbox"
 	partDeletions   = "events in default"
 	partServices    = "services"
 	partValidating  = "validating webhook configurations"

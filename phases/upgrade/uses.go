@@ -173,7 +173,7 @@ func askKubelet(
 	for gate, on := range nodes.KubeletGates(ctx, client, node) {
 		u := planner.Use{
 			Component: planner.Kubelet, Name: planner.GatePrefix + finding.Clean(gate), Value: strconv.FormatBool(on), Node: node,
-			Told: true, Where: "the kubelet's configuration",
+			Told: true, Where: planner.KubeletConfiguration,
 		}
 		if !slices.ContainsFunc(told, func(t planner.Use) bool { return t.Name == u.Name }) {
 			told = append(told, u)

@@ -76,10 +76,10 @@ func (l *lab) breakages(t *testing.T) []breakage {
 	t.Helper()
 	const kubeadms, kubelets, proxies = "kubeadm-config/ClusterConfiguration", "kubelet-config/kubelet", "kube-proxy/config.conf"
 	to := l.step.to
-	argument := func(component, name, value string, id finding.ID) breakage {
+	argument := func(component, name, value string, id finding.ID, says ...string) breakage {
 		return breakage{component + " --" + name, func(l *lab, t *testing.T) {
 			l.changeDocument(t, kubeadms, func(c map[string]any) { extraArgument(c, component, name, value) })
-		}, id, "--" + name}
+		}, id, append(says, "--"+name)[0]}
 	}
 	gate := func(where, component string) breakage {
 		name := removedGate(t, component, l.step)
@@ -93,8 +93,8 @@ func (l *lab) breakages(t *testing.T) []breakage {
 		argument("controllerManager", "cidr-allocator-type", "CloudAllocator", "A7"),
 		argument("controllerManager", "cloud-config", "/etc/kubernetes/cloud.conf", "A18"),
 		argument("controllerManager", "controllers", "*,-service", "A9"),
-		argument("apiServer", "feature-gates", removedGate(t, "kube-apiserver", l.step)+"=true", finding.GateGone),
-		argument("scheduler", "feature-gates", removedGate(t, "kube-scheduler", l.step)+"=true", finding.GateGone),
+		argument("apiServer", "feature-gates", removedGate(t, "kube-apiserver", l.step)+"=true", finding.GateGone, "kube-apiserver "+to+" does not know"),
+		argument("scheduler", "feature-gates", removedGate(t, "kube-scheduler", l.step)+"=true", finding.GateGone, "kube-scheduler "+to+" does not know"),
 		gate(kubelets, "kubelet"),
 		gate(proxies, "kube-proxy"),
 		{"a gate that is locked", func(l *lab, t *testing.T) {

@@ -100,6 +100,9 @@ const (
 // GatePrefix begins the name of a Use that is a feature gate.
 const GatePrefix = "feature-gates."
 
+// KubeletConfiguration is where a kubelet has what it does not have by its arguments.
+const KubeletConfiguration = "the kubelet's configuration"
+
 // Use is one argument, or one feature gate, of a component.
 type Use struct {
 	Component Component

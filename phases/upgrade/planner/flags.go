@@ -61,7 +61,7 @@ func (p *planner) checkUses() {
 		if u.Node != "" && !strings.Contains(u.Where, u.Node) {
 			f.Object = u.Node + ":" + u.Where
 		}
-		if u.Rewritten || u.Told && p.cleansGate(u.Name) {
+		if u.Rewritten || u.Where == KubeletConfiguration && p.cleansGate(u.Name) {
 			f.Severity = finding.SeverityWarning
 			f.Message += "; kubeadm upgrade rewrites it without that, unless its own configuration says so"
 		}

@@ -26,6 +26,17 @@ func TestNew_Told(t *testing.T) {
 			},
 		},
 		{
+			name: "a gate that a kubelet has by an argument, which kubeadm does not take away",
+			do: func(f *Facts) {
+				gate := Use{Component: Kubelet, Name: GatePrefix + "MemoryManager"}
+				cleaned, cp1 := gate, gate
+				cleaned.Where, cleaned.Cleaned = "ConfigMap/kube-system/kubelet-config", true
+				cp1.Where, cp1.Node, cp1.Told = "the kubelet's arguments", "cp1", true
+				f.Uses = []Use{cleaned, cp1}
+			},
+			want: []string{"error U5 cp1:the kubelet's arguments", "warning U5 ConfigMap/kube-system/kubelet-config"},
+		},
+		{
 			name: "what a control plane's kubelet says of itself",
 			do: use(Use{
 				Component: Kubelet, Name: GatePrefix + "MemoryManager", Node: "cp1", Told: true,
