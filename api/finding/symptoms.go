@@ -138,6 +138,8 @@ func symptomsOfKubelets() []Symptom {
 		{inKubelet, "kube-apiserver: Error: unknown flag: --cloud-provider", []ID{"A6"}, false},
 		{inKubelet, "static pods may not reference serviceaccounts", []ID{"A15"}, false},
 		described(inKubelet, "`node \"w1\" not found`, again and again", KubeletWithoutNode),
+		{inKubelet, "failed to set bridge addr: \"cni0\" already has an IP address different from 10.244.1.1/24", []ID{SandboxFails}, false},
+		{inKubelet, "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox", []ID{SandboxFails}, false},
 		{inKubelet, "remote error: tls: internal error; no serving certificate available for the kubelet", []ID{ServingCertificate, NoInternalIP}, false},
 		{inKubelet, "no preferred addresses found; known addresses: [{Hostname w1}]", []ID{"A13", NoInternalIP}, false},
 		{inKubelet, "a Node with name \"w1\" and status \"Ready\" already exists in the cluster", []ID{CheckNodeName}, false},

@@ -56,7 +56,7 @@ func Judge(f *Facts, names []string) *Report {
 	r := &Report{Nodes: f.Statuses(names), Leader: f.Leader()}
 	e := f.evidence()
 	explain(e, finder(f.Nodes), r.Nodes)
-	judgeHeartbeats(r.Nodes, f.Heartbeats, f.Unreached, f.Now)
+	judgeHeartbeats(r.Nodes, f)
 	if !e.unmanaged {
 		judgeFlags(r.Nodes, f.Flags)
 	}

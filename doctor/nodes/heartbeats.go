@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	nodeutil "k8s.io/component-helpers/node/util"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 )
@@ -35,8 +36,9 @@ func listHeartbeats(ctx context.Context, c kubernetes.Interface) []coordinationv
 // judgeHeartbeats finds the kubelets that have stopped renewing their Lease though their Node is still called Ready: for up to 50
 // seconds it is, and for ever where no kube-controller-manager runs. One that does not answer the API server has stopped as soon as a
 // heartbeat is missed. It says since when, too, for Nodes that are not called Ready: a condition has the time of its last change.
-func judgeHeartbeats(statuses []Status, leases []coordinationv1.Lease, unreached map[string]string, now time.Time) {
-	h := heartbeatsOf(leases, now)
+func judgeHeartbeats(statuses []Status, f *Facts) {
+	h, unreached := heartbeatsOf(f.Heartbeats, f.Now), f.Unreached
+	find := finder(f.Nodes)
 	for i, s := range statuses {
 		why, last := unreached[s.Node], h.renewed[s.Node]
 		message := ""
@@ -46,9 +48,9 @@ func judgeHeartbeats(statuses []Status, leases []coordinationv1.Lease, unreached
 		case s.Cause != nil || s.State != Ready:
 		case h.behind(s.Node) > 0:
 			message = "the Node is Ready, and its kubelet has not renewed its Lease for " + h.behind(s.Node).String()
-		case why != "" && h.age(s.Node) > missed:
-			message = fmt.Sprintf("the Node is Ready, its kubelet has not renewed its Lease for %s, and does not answer the API server: %s",
-				h.age(s.Node), why)
+		case why != "" && h.age(s.Node, find(s.Node)) > missed:
+			message = fmt.Sprintf("the Node is Ready, its kubelet has sent no heartbeat for %s, and does not answer the API server: %s",
+				h.age(s.Node, find(s.Node)), why)
 		}
 		if message != "" {
 			cause := silent(s, message)
@@ -111,9 +113,15 @@ func (h *heartbeats) behind(node string) time.Duration {
 	return behind.Round(time.Second)
 }
 
-// age is how old a kubelet's last heartbeat is by our clock; 0 where it is not known, or our clock differs from those of kubelets.
-func (h *heartbeats) age(node string) time.Duration {
-	last, known := h.renewed[node]
+// age is how old a kubelet's last heartbeat is by our clock; 0 where it is not known, or our clock differs from those of kubelets. Before its
+// first Lease, some 10 s after it has registered, its status is one.
+func (h *heartbeats) age(name string, node *corev1.Node) time.Duration {
+	last, known := h.renewed[name]
+	if !known && node != nil {
+		if _, c := nodeutil.GetNodeCondition(&node.Status, corev1.NodeReady); c != nil {
+			last, known = c.LastHeartbeatTime.Time, true
+		}
+	}
 	if newest := h.now.Sub(h.newest); !known || newest > missed || newest < -time.Second {
 		return 0
 	}

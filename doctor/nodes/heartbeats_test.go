@@ -6,6 +6,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -20,13 +21,13 @@ func TestJudgeHeartbeats_PowerCut(t *testing.T) {
 		unreached map[string]string
 		want      string
 	}{
-		{"power cut", map[string]time.Duration{"w1": 14 * time.Second, "w2": 3 * time.Second}, off, "has not renewed its Lease for 14s, and does not " +
+		{"power cut", map[string]time.Duration{"w1": 14 * time.Second, "w2": 3 * time.Second}, off, "has sent no heartbeat for 14s, and does not " +
 			"answer the API server: dial tcp 192.0.2.9:10250: connect: no route to host"},
 		{"it starts again", map[string]time.Duration{"w1": 9 * time.Second, "w2": 3 * time.Second}, off, ""},
 		{"late, and it answers", map[string]time.Duration{"w1": 14 * time.Second, "w2": 3 * time.Second}, nil, ""},
 		{"our clock is ahead", map[string]time.Duration{"w1": time.Hour, "w2": time.Hour}, off, ""},
 		{"our clock is behind", map[string]time.Duration{"w1": -time.Hour, "w2": -time.Hour}, off, ""},
-		{"no heartbeat is known", map[string]time.Duration{"w2": time.Second}, off, ""},
+		{"before its first Lease", map[string]time.Duration{"w2": time.Second}, off, "has sent no heartbeat for 20s"},
 		{"silent for longer", map[string]time.Duration{"w1": time.Minute, "w2": time.Second, "w3": time.Second}, off, "has not renewed its Lease for 59s"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -36,7 +37,9 @@ func TestJudgeHeartbeats_PowerCut(t *testing.T) {
 				leases = append(leases, coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordinationv1.LeaseSpec{RenewTime: &renewed}})
 			}
 			statuses := []Status{{Node: "w1", State: Ready}}
-			judgeHeartbeats(statuses, leases, tt.unreached, now)
+			node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1"}}
+			node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, LastHeartbeatTime: metav1.NewTime(now.Add(-20 * time.Second))}}
+			judgeHeartbeats(statuses, &Facts{Nodes: []corev1.Node{node}, Heartbeats: leases, Answers: Answers{Unreached: tt.unreached}, Now: now})
 			got := ""
 			if statuses[0].Cause != nil {
 				got = statuses[0].Cause.Message
@@ -54,7 +57,8 @@ func TestJudgeHeartbeats_SinceWhen(t *testing.T) {
 	renewed := metav1.NewMicroTime(now.Add(-50 * time.Second))
 	cause := silent(Status{Node: "w1"}, stoppedAt(now.Add(-5*time.Minute)))
 	statuses := []Status{{Node: "w1", State: Registered, Cause: &cause}}
-	judgeHeartbeats(statuses, []coordinationv1.Lease{{ObjectMeta: metav1.ObjectMeta{Name: "w1"}, Spec: coordinationv1.LeaseSpec{RenewTime: &renewed}}}, nil, now)
+	leases := []coordinationv1.Lease{{ObjectMeta: metav1.ObjectMeta{Name: "w1"}, Spec: coordinationv1.LeaseSpec{RenewTime: &renewed}}}
+	judgeHeartbeats(statuses, &Facts{Heartbeats: leases, Now: now})
 	if got, want := statuses[0].Cause.Message, "last at 2026-11-27T09:59:10Z"; !strings.Contains(got, want) {
 		t.Errorf("said %q, want %q", got, want)
 	}
