@@ -52,10 +52,14 @@ func judgeHeartbeats(statuses []Status, f *Facts) {
 			message = fmt.Sprintf("the Node is Ready, its kubelet has sent no heartbeat for %s, and does not answer the API server: %s",
 				h.age(s.Node, find(s.Node)), why)
 		}
-		if message != "" {
-			cause := silent(s, message)
-			statuses[i].Cause = &cause
+		if message == "" {
+			continue
 		}
+		cause := silent(s, message)
+		if why != "" {
+			cause.Do = "look whether the machine is on and on its network, then check the kubelet's log there"
+		}
+		statuses[i].Cause = &cause
 	}
 }
 
