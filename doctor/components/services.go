@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -28,8 +29,9 @@ type Service struct {
 
 // The Services.
 const (
-	kubernetesService = "Service/default/kubernetes"
-	dnsService        = "Service/" + v1alpha1.Namespace + "/kube-dns"
+	kubernetesService = servicePrefix + "default/kubernetes"
+	dnsService        = servicePrefix + v1alpha1.Namespace + "/kube-dns"
+	servicePrefix     = "Service/"
 )
 
 // mostResolvers bounds what is kept of Services that may resolve names.
@@ -37,7 +39,7 @@ const mostResolvers = 20
 
 // Served takes any Service, and keeps it where it is one that every cluster depends on.
 func (c *Collector) Served(s *corev1.Service) {
-	object := "Service/" + s.Namespace + "/" + s.Name
+	object := servicePrefix + s.Namespace + "/" + s.Name
 	service := Service{Object: object, Address: s.Spec.ClusterIP}
 	for _, p := range s.Spec.Ports {
 		service.Ports, service.names = append(service.Ports, port(p.Protocol, p.Port)), append(service.names, p.Name)
@@ -61,7 +63,12 @@ func port(protocol corev1.Protocol, number int32) string {
 
 // Depended are the Services that every cluster depends on.
 func Depended() []types.NamespacedName {
-	return []types.NamespacedName{{Namespace: "default", Name: "kubernetes"}, {Namespace: v1alpha1.Namespace, Name: "kube-dns"}}
+	var list []types.NamespacedName
+	for _, object := range []string{kubernetesService, dnsService} {
+		namespace, name, _ := strings.Cut(strings.TrimPrefix(object, servicePrefix), "/")
+		list = append(list, types.NamespacedName{Namespace: namespace, Name: name})
+	}
+	return list
 }
 
 // Endpoints takes the slices of a Service that every cluster depends on.
@@ -71,7 +78,7 @@ func (c *Collector) Endpoints(service types.NamespacedName, all []discoveryv1.En
 	if c.endpoints == nil {
 		c.endpoints = map[string][]discoveryv1.EndpointSlice{}
 	}
-	c.endpoints["Service/"+service.String()] = all
+	c.endpoints[servicePrefix+service.String()] = all
 }
 
 // countReady counts the ready endpoints of each port. Endpoints have numbers of their own, those of pods: the name of a port says

@@ -13,7 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
+
+// fewNodes are named of many.
+const fewNodes = 3
 
 // because says of each Node that may have the addresses why it announces them or does not, and of one that is cordoned
 // what would move them.
@@ -61,19 +65,19 @@ func (s *Snapshot) owned(node string, c networkingv1.IPAddress, able []string) s
 	case here && len(others) == 0:
 		return "no other Node may have it"
 	case preferred[node] && here:
-		return "a preferred Node, and keeps the address while it may have it; ready to take over: " + shortened(others)
+		return "a preferred Node, and keeps the address while it may have it; ready to take over: " + nodes.Some(others, fewNodes)
 	case here && len(preferred) > 0:
-		return fmt.Sprintf("%s is preferred, and takes the address once other agents have heard it for %s",
-			shortened(slices.Sorted(maps.Keys(preferred))), after)
+		return fmt.Sprintf("%s is preferred, and takes the address once it could have announced it without a gap for %s",
+			nodes.Some(slices.Sorted(maps.Keys(preferred)), fewNodes), after)
 	case here:
-		return "a Node keeps an address while it may have it; ready to take over: " + shortened(others)
+		return "a Node keeps an address while it may have it; ready to take over: " + nodes.Some(others, fewNodes)
 	case len(announcers) == 0:
 		return ""
 	case a != nil && announces(a, addressOf(c)) != nil:
 		age := s.silence(a).Round(time.Second)
 		return fmt.Sprintf("%s reports it since; the report of this Node is %s old", announcers[0], age)
 	case preferred[node] && !preferred[announcers[0]]:
-		return fmt.Sprintf("preferred; takes the address from %s once other agents have heard it for %s", announcers[0], after)
+		return fmt.Sprintf("preferred; takes the address from %s once it could have announced it without a gap for %s", announcers[0], after)
 	default:
 		return announcers[0] + " has it, and keeps it while it may have it"
 	}
@@ -96,15 +100,6 @@ func (s *Snapshot) preferred(c networkingv1.IPAddress, able []string) (map[strin
 		}
 	}
 	return list, pool.Spec.PreferredNodes.ReturnAfter.Duration
-}
-
-// shortened names few of many.
-func shortened(names []string) string {
-	const few = 3
-	if len(names) <= few {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
 }
 
 func (s *Snapshot) cordoned(node string) bool {

@@ -37,8 +37,8 @@ func TestWhy_Because(t *testing.T) {
 		},
 		{
 			"the other is preferred", func(s *Snapshot) { s.prefer("w2") },
-			"w2 is preferred, and takes the address once other agents have heard it for 1m0s",
-			"preferred; takes the address from w1 once other agents have heard it for 1m0s",
+			"w2 is preferred, and takes the address once it could have announced it without a gap for 1m0s",
+			"preferred; takes the address from w1 once it could have announced it without a gap for 1m0s",
 		},
 		{"no Node is preferred that may have it", func(s *Snapshot) { s.prefer("w7") }, kept, "w1 has it, and keeps it while it may have it"},
 		{"nobody", func(s *Snapshot) { s.Agents[1].Status.Announcements = nil }, "", ""},

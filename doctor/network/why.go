@@ -10,6 +10,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
 
 // Why is the decision about a Service: what it has, and which Node may have its address.
@@ -118,7 +119,7 @@ func (s *Snapshot) muted() []finding.Finding {
 	}
 	slices.Sort(names)
 	f := finding.AgentSilent.New("NodeAgent/"+names[0],
-		fmt.Sprintf("%d of %d votes are missing: %s", len(names), len(s.Agents), shortened(names)))
+		fmt.Sprintf("%d of %d votes are missing: %s", len(names), len(s.Agents), nodes.Some(names, fewNodes)))
 	f.Next = "kubectl get pods " + agentPods + " -o wide --field-selector spec.nodeName=" + names[0]
 	return []finding.Finding{f}
 }
