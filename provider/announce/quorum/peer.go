@@ -33,6 +33,8 @@ type peer struct {
 	since       Instant // since when its newest list is what it is
 	requests    map[netip.Addr]peerRequest
 	applied     uint32 // number of its last operation that was applied
+	// early are operations behind others that have not come yet, by number; at most maxUnderway.
+	early map[uint32]operation
 
 	// acknowledged is when the newest of our datagrams was sent that it has taken, according to a datagram before which
 	// nothing is missing; bound are the lists of members that it had then.

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"testing"
 	"time"
@@ -171,5 +172,51 @@ func TestQuorum_PreferredCandidateFlaps(t *testing.T) {
 	}
 	if moves > 1 {
 		t.Errorf("%d moves in a minute, want one", moves)
+	}
+}
+
+// TestQuorum_PreferredMany: a hundred addresses return at once, and datagrams overtake each other. Each address is without an owner for as
+// long as it alone would be.
+func TestQuorum_PreferredMany(t *testing.T) {
+	for _, delay := range []time.Duration{time.Millisecond, 20 * time.Millisecond} {
+		for seed := range uint64(5) {
+			w := newPreferring(t, 3, 100, 2*time.Second)
+			for _, m := range w.members {
+				m.quorum.underway = maxUnderway // they are many
+			}
+			w.random, w.delay = rand.New(rand.NewPCG(seed, 3)), delay //nolint:gosec // the same each time
+			n0 := w.members[0]
+			w.run(3 * time.Second)
+			n0.off = true
+			w.run(4 * time.Second)
+			w.restart(n0)
+			n0.quorum.underway = maxUnderway
+			n0.quorum.SetMembers(w.clock(n0), w.names(3), nil, nil)
+			without, longest, back := map[netip.Addr]time.Duration{}, time.Duration(0), 0
+			for step := range 8000 {
+				w.run(time.Millisecond)
+				back = 0
+				for _, c := range w.claims {
+					switch w.ownerOf(c.Address) {
+					case "":
+						without[c.Address] += time.Millisecond
+						longest = max(longest, without[c.Address])
+					case "n0":
+						back++
+						fallthrough
+					default:
+						without[c.Address] = 0
+					}
+				}
+				if back == len(w.claims) {
+					t.Logf("delay %s, seed %d: all are back after %d ms", delay, seed, step)
+					break
+				}
+			}
+			if back < len(w.claims) || longest > 10*delay+150*time.Millisecond {
+				t.Errorf("delay %s, seed %d: %d are back, and one was without an owner for %s", delay, seed, back, longest)
+			}
+			t.Logf("delay %s, seed %d: longest %s", delay, seed, longest)
+		}
 	}
 }

@@ -18,14 +18,16 @@ func (q *Member) Receive(now Instant, d *Datagram) {
 			return // a former one's, late
 		}
 		q.begin(p, d.Stamp)
-	} else if d.Stamp.Stamp <= p.stamp {
-		return // a repeated one, or overtaken
+	} else if d.Stamp.Stamp <= p.stamp { // a repeated one, or overtaken
+		// Its operations are numbered, and count: on a network that reorders datagrams all that are sent close to others would be lost.
+		// What else it says is older than what is known.
+		q.take(now, p, d)
+		return
 	}
 	p.urgent = p.urgent || now >= p.heard+aliveFor // so that it hears this member, too
 	p.stamp, p.heard, p.draining = d.Stamp.Stamp, now, d.Draining
 	q.learn(now, p, d)
 	q.apply(now, p, d)
-	q.dirty = q.dirty || len(d.Operations) > 0
 }
 
 // answer sends a peer the stamp that it is to echo. Its datagram may be an old one that was replayed; or one of the two was
@@ -66,7 +68,7 @@ func (q *Member) begin(p *peer, s stamp) {
 	}
 	p.incarnation, p.greeting = s.Incarnation, s
 	p.acknowledged, p.bound, p.list = 0, nil, nil
-	p.requests, p.applied = map[netip.Addr]peerRequest{}, 0
+	p.requests, p.early, p.applied = map[netip.Addr]peerRequest{}, map[uint32]operation{}, 0
 	p.out, p.first, p.told, p.revoked = nil, 1, 0, 0
 	for address, r := range q.requests {
 		delete(r.granted, p.name)
@@ -97,24 +99,35 @@ func (q *Member) learn(now Instant, p *peer, d *Datagram) {
 
 // apply takes a datagram's operations, and what it acknowledges.
 func (q *Member) apply(now Instant, p *peer, d *Datagram) {
-	before := p.applied
 	for p.first <= d.Applied && len(p.out) > 0 {
 		p.out, p.first = p.out[1:], p.first+1
 		p.urgent = p.urgent || p.told < p.last() // it has room for more
 	}
-	for i, op := range d.Operations {
-		if d.First+uint32(i) == p.applied+1 {
-			p.applied++
-			q.operate(now, p, op)
-		}
-	}
-	p.urgent = p.urgent || before < p.applied && p.applied < d.Last // it waits for room
+	q.take(now, p, d)
 	if p.applied < d.Revoked || q.memberships.lacks(d.Lists) != 0 {
 		return // something that it said before is missing: it has taken a grant back
 	}
 	if sent := Instant(d.Acknowledged); sent > p.acknowledged {
 		p.acknowledged, p.bound = sent, d.Lists
 	}
+}
+
+// take applies a datagram's operations in their order, and keeps those before which some are missing: the datagram that has these is
+// overtaken, or lost and sent again.
+func (q *Member) take(now Instant, p *peer, d *Datagram) {
+	before := p.applied
+	for i, op := range d.Operations {
+		if ahead := d.First + uint32(i) - before; ahead > 0 && ahead <= maxUnderway {
+			p.early[d.First+uint32(i)] = op
+		}
+	}
+	for op, is := p.early[p.applied+1]; is; op, is = p.early[p.applied+1] {
+		p.applied++
+		delete(p.early, p.applied)
+		q.operate(now, p, op)
+	}
+	p.urgent = p.urgent || before < p.applied && p.applied < d.Last // it waits for room
+	q.dirty = q.dirty || len(d.Operations) > 0
 }
 
 func (q *Member) operate(now Instant, p *peer, op operation) {
