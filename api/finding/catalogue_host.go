@@ -19,6 +19,7 @@ const (
 	ServiceUnanswered ID = "K13"
 	ServerUnreached   ID = "K14"
 	ForwardingOff     ID = "K15"
+	PacketsLost       ID = "K16"
 )
 
 // hostKubelet is about the kubelet of a machine, and what it is started with.
@@ -114,6 +115,12 @@ func hostMachine() []Kind {
 			ID: DiskFull, Reason: "DiskFull", Title: "Disk has too little free space", Severity: SeverityError,
 			Why: "The kubelet evicts pods and pulls no images, and etcd and logs cannot be written.",
 			Do:  "delete files that are not needed, or enlarge the disk",
+		},
+		{
+			ID: PacketsLost, Reason: "PacketsLost", Title: "Machine loses packets", Severity: SeverityError,
+			Why: "Each one that is lost costs 0.2 s and more, so that requests end late or not at all, and leaders lose their Leases.",
+			Do: "look for errors and drops of the interfaces and their switch, for a rule that drops at random, and for a link that is full; " +
+				"`ping -c 100` of other machines shows on which way they are lost",
 		},
 		{
 			ID: ServiceUnanswered, Reason: "ServiceUnanswered", Severity: SeverityError,

@@ -131,6 +131,7 @@ func hostDetectors() []detector {
 		{"resolver", []string{HostResolverPart}, onHost(resolver), []finding.ID{finding.CloudNotFound}, nil, true},
 		{"forwarding", nil, ofSnapshot(forwarding), nil, nil, true},
 		{"way to the API server", nil, ofSnapshot(unreachedServer), node, nil, true},
+		{"lost packets", []string{HostSegmentsPart}, ofSnapshot(losses), nil, nil, true},
 	}
 }
 

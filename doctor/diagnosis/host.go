@@ -20,6 +20,7 @@ const (
 	HostDisksPart     = "this machine's disks"
 	HostNodePart      = "this machine's Node"
 	HostServicePart   = "this machine's way to the API server's Service"
+	HostSegmentsPart  = "TCP segments of this machine"
 )
 
 // Host is what was seen of the machine on which the doctor runs. A part that was not seen is empty, and in NotSeen.
@@ -44,6 +45,8 @@ type Host struct {
 	Registered   *HostNode         `json:"registered,omitempty"`
 	Disks        []HostDisk        `json:"disks,omitempty"`
 	Service      *HostService      `json:"service,omitempty"`
+	// Segments were sent while the doctor looked.
+	Segments *Segments `json:"segments,omitempty"`
 	// ForwardingOff says that net.ipv4.ip_forward is 0.
 	ForwardingOff bool `json:"forwardingOff,omitempty"`
 	// Server is the kubelet's API server, where it did not answer.
@@ -84,6 +87,13 @@ type HostUnit struct {
 	Stale bool `json:"stale,omitempty"`
 	// Complaint is the last error in the kubelet's log, where it does not run.
 	Complaint string `json:"complaint,omitempty"`
+}
+
+// Segments are the TCP segments that a machine has sent in some seconds, and those of them that it has sent again.
+type Segments struct {
+	Sent    uint64  `json:"sent"`
+	Again   uint64  `json:"again"`
+	Seconds float64 `json:"seconds"`
 }
 
 // HostFlag is one flag of the kubelet.

@@ -262,6 +262,19 @@ func forwarding(s *Snapshot) []finding.Finding {
 	return []finding.Finding{f}
 }
 
+// losses is about a machine that sends a tenth of its TCP segments again. Some are on any network, and a peer that is away costs few.
+func losses(s *Snapshot) []finding.Finding {
+	h := s.Host
+	const fewest, share = 20, 10
+	if h == nil || h.Segments == nil || h.Segments.Again < fewest || h.Segments.Again < h.Segments.Sent/share {
+		return nil
+	}
+	f := finding.PacketsLost.New(h.machine(), fmt.Sprintf("%d of %d TCP segments were sent again within %.1f s",
+		h.Segments.Again, h.Segments.Sent, h.Segments.Seconds))
+	f.Next = "ip -s link; nft list ruleset; tc qdisc"
+	return []finding.Finding{f}
+}
+
 // unreachedServer is about the way from this machine to the API server of its kubelet.
 func unreachedServer(snapshot *Snapshot) []finding.Finding {
 	h := snapshot.Host

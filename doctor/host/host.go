@@ -48,12 +48,14 @@ type kubeletConfig struct {
 }
 
 // Look is what the doctor goes by on a machine: its kubelet's process, unit and files, ports, static pods, certificates,
-// clock, resolver, container runtime and disks, whether its Node is there, and whether a Service answers. It needs no cluster, and writes nothing.
+// clock, resolver, container runtime and disks, whether its Node is there, whether a Service answers, and how many TCP segments it sends
+// again meanwhile. It needs no cluster, and writes nothing.
 // What could not be looked at is returned beside it.
 func Look(ctx context.Context, m *machine.Machine) (*diagnosis.Host, []diagnosis.NotSeen) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	h := &looking{Machine: m, seen: &diagnosis.Host{}}
+	before, uncounted := h.count()
 	h.look(diagnosis.HostResolverPart, h.config) // what follows goes by it
 	h.names()
 	h.look(diagnosis.HostKubeletPart, func() error { return h.unit(ctx) })
@@ -67,6 +69,12 @@ func Look(ctx context.Context, m *machine.Machine) (*diagnosis.Host, []diagnosis
 	h.look(diagnosis.HostClockPart, func() error { return h.clock(ctx) }) // this and what follows ask an API server
 	h.look(diagnosis.HostNodePart, func() error { return h.registered(ctx) })
 	h.look(diagnosis.HostServicePart, func() error { return h.service(ctx) })
+	h.look(diagnosis.HostSegmentsPart, func() error {
+		if errors.Is(uncounted, fs.ErrNotExist) { // without IPv4 the file is not there
+			return nil
+		}
+		return errors.Join(uncounted, h.losses(ctx, before))
+	})
 	return h.seen, h.notSeen
 }
 
