@@ -72,9 +72,7 @@ func (c *Collector) trimmed(p *corev1.Pod) corev1.Pod {
 func (c *Collector) DaemonSet(d *appsv1.DaemonSet) {
 	if d.Name == Proxy {
 		c.mu.Lock()
-		c.proxy = &corev1.Pod{Spec: *d.Spec.Template.Spec.DeepCopy()}
-		c.proxy.Labels, c.proxy.Annotations = d.Spec.Template.Labels, d.Spec.Template.Annotations
-		c.proxy.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(d, appsv1.SchemeGroupVersion.WithKind(daemonSet))}
+		c.proxy = PodOf(d)
 		c.mu.Unlock()
 	}
 	c.add(Workload{
@@ -82,6 +80,14 @@ func (c *Collector) DaemonSet(d *appsv1.DaemonSet) {
 		Observed: d.Status.ObservedGeneration >= d.Generation && d.DeletionTimestamp == nil, Selector: d.Spec.Template.Spec.NodeSelector,
 		Account: d.Spec.Template.Spec.ServiceAccountName,
 	})
+}
+
+// PodOf is a pod as the controller of a DaemonSet makes it.
+func PodOf(d *appsv1.DaemonSet) *corev1.Pod {
+	p := &corev1.Pod{Spec: *d.Spec.Template.Spec.DeepCopy()}
+	p.Labels, p.Annotations = d.Spec.Template.Labels, d.Spec.Template.Annotations
+	p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(d, appsv1.SchemeGroupVersion.WithKind(daemonSet))}
+	return p
 }
 
 // Configured takes the name of a workload of kubeadm's whose ConfigMap is there.

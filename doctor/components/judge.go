@@ -153,15 +153,20 @@ func (j *judge) workload(c Component) []finding.Finding {
 // Cilium; by those of kube-router the ConfigMap stays.
 func (j *judge) deleted(c Component) []finding.Finding {
 	if !j.Kubeadm || c.Place != EachNode || !slices.Contains(j.Configured, c.Name) || len(j.Nodes) == 0 ||
-		slices.ContainsFunc(j.Workloads, func(w Workload) bool { return w.Name == "cilium" || w.Name == "kube-router" }) {
+		slices.ContainsFunc(j.Workloads, func(w Workload) bool { return slices.Contains(replacements(), w.Name) }) {
 		return nil
 	}
 	f := finding.ComponentMissing.New(daemonSet+"/kube-system/"+c.Name, fmt.Sprintf(
-		"%s: wanted on all of %d Nodes, and there is no DaemonSet, though ConfigMap/kube-system/%s is there: %s. Where another program does its "+
-			"work, delete the ConfigMap", c.Name, len(j.Nodes), c.Name, c.Without))
+		"%s: wanted on all of %d Nodes, and there is no DaemonSet, though ConfigMap/kube-system/%s is there: %s", c.Name, len(j.Nodes), c.Name, c.Without))
 	f.Severity = finding.SeverityWarning
+	f.Do = "if a CNI plugin does its work, delete the ConfigMap; only if none does, make it again"
 	f.Next = "on a control plane: " + liveConfiguration + " && kubeadm init phase addon " + c.Name + " --config /tmp/kubeadm.yaml"
 	return []finding.Finding{f}
+}
+
+// replacements are DaemonSets that may do kube-proxy's work.
+func replacements() []string {
+	return []string{"antrea-agent", "cilium", "kube-ovn-cni", "kube-router"}
 }
 
 // liveConfiguration writes kubeadm's configuration of the cluster into a file.

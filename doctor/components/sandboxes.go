@@ -1,7 +1,6 @@
 package components
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -24,8 +24,8 @@ const NoSandbox = "FailedCreatePodSandBox"
 const (
 	// starting is how long a pod may wait for its sandbox: a CNI plugin that has just been installed starts meanwhile.
 	starting = 30 * time.Second
-	// mostSandboxes bounds the pods that are asked for.
-	mostSandboxes = 20
+	// mostSandboxes bounds the pods that are asked for, perNode and perNamespace those of one Node, and of a namespace on it.
+	mostSandboxes, perNode, perNamespace = 40, 4, 2
 )
 
 // Sandbox is a Node on which pods get no sandbox.
@@ -36,53 +36,70 @@ type Sandbox struct {
 	Message string `json:"message"`
 }
 
+// Lately tells whether an Event is about a pod without a sandbox, and not of the past.
+func Lately(e *corev1.Event, now time.Time) bool {
+	age := now.Sub(nodes.LastSeen(e))
+	return e.Reason == NoSandbox && e.InvolvedObject.Kind == "Pod" && age < nodes.RecentEvent && age > -time.Minute
+}
+
 // Sandboxes finds, by Events of kubelets, on which Nodes pods get no sandbox now. It asks for the newest of the pods: an Event is about
-// the past.
+// the past, and anybody who may write Events may have written it. The error is of those that could not be asked for.
 func Sandboxes(ctx context.Context, client kubernetes.Interface, events []corev1.Event, now time.Time) ([]Sandbox, error) {
-	latest := map[string]*corev1.Event{} // by UID of the pod
-	for i := range events {
-		e := &events[i]
-		if e.Reason != NoSandbox || e.InvolvedObject.Kind != "Pod" || now.Sub(nodes.LastSeen(e)) > nodes.RecentEvent {
-			continue
-		}
-		if other := latest[string(e.InvolvedObject.UID)]; other == nil || nodes.LastSeen(e).After(nodes.LastSeen(other)) {
-			latest[string(e.InvolvedObject.UID)] = e
-		}
-	}
 	var newest []*corev1.Event
-	for _, e := range latest {
-		newest = append(newest, e)
+	for i := range events {
+		if Lately(&events[i], now) {
+			newest = append(newest, &events[i])
+		}
 	}
-	slices.SortFunc(newest, func(a, b *corev1.Event) int {
-		return cmp.Or(nodes.LastSeen(b).Compare(nodes.LastSeen(a)), strings.Compare(string(a.InvolvedObject.UID), string(b.InvolvedObject.UID)))
-	})
+	slices.SortStableFunc(newest, func(a, b *corev1.Event) int { return nodes.LastSeen(b).Compare(nodes.LastSeen(a)) })
+	asked, of := map[types.UID]bool{}, map[string]int{} // of a Node, and of a namespace on it
 	var list []Sandbox
-	for _, e := range newest[:min(len(newest), mostSandboxes)] {
-		o := e.InvolvedObject
-		if slices.ContainsFunc(list, func(s Sandbox) bool { return s.Node == e.Source.Host }) {
+	var unknown error
+	for _, e := range newest {
+		o, host := e.InvolvedObject, e.Source.Host
+		inNamespace := host + "/" + o.Namespace
+		found := slices.ContainsFunc(list, func(s Sandbox) bool { return s.Node == host })
+		if found || asked[o.UID] || of[host] >= perNode || of[inNamespace] >= perNamespace || len(asked) >= mostSandboxes {
 			continue
 		}
+		asked[o.UID] = true
+		of[host]++
+		of[inNamespace]++
 		p, err := client.CoreV1().Pods(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("get pod %s/%s: %w", o.Namespace, o.Name, err)
-		}
-		if p.UID == o.UID && p.Spec.NodeName == e.Source.Host && waitsForSandbox(p, now) {
-			list = append(list, Sandbox{p.Spec.NodeName, p.Namespace + "/" + p.Name, finding.Clean(redact.Text(e.Message))})
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			unknown = fmt.Errorf("get pod %s/%s: %w", finding.Clean(o.Namespace), finding.Clean(o.Name), err)
+		case p.UID == o.UID && p.Spec.NodeName == host && waitsForSandbox(p, now) && !particular(&p.Spec):
+			list = append(list, Sandbox{host, p.Namespace + "/" + p.Name, finding.Clean(redact.Text(e.Message))})
 		}
 	}
 	slices.SortFunc(list, func(a, b Sandbox) int { return strings.Compare(a.Node, b.Node) })
-	return list, nil
+	return list, unknown
 }
 
-// waitsForSandbox tells whether no container of a pod that is to run was ever started.
+// waitsForSandbox tells whether a pod that is to run has had no sandbox since it was placed.
 func waitsForSandbox(p *corev1.Pod, now time.Time) bool {
 	started := slices.ContainsFunc(slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses), func(s corev1.ContainerStatus) bool {
 		return s.State.Waiting == nil || s.LastTerminationState.Terminated != nil
 	})
-	return p.Status.Phase == corev1.PodPending && p.DeletionTimestamp == nil && !started && now.Sub(p.CreationTimestamp.Time) > starting
+	placed := p.CreationTimestamp.Time
+	for _, c := range p.Status.Conditions {
+		switch {
+		case c.Type == corev1.PodReadyToStartContainers && c.Status == corev1.ConditionTrue:
+			return false
+		case c.Type == corev1.PodScheduled && c.LastTransitionTime.After(placed):
+			placed = c.LastTransitionTime.Time
+		}
+	}
+	return p.Status.Phase == corev1.PodPending && p.DeletionTimestamp == nil && !started && now.Sub(placed) > starting
+}
+
+// particular tells whether a pod asks of its sandbox what others do not, so that it may fail alone.
+func particular(p *corev1.PodSpec) bool {
+	c := p.SecurityContext
+	return p.RuntimeClassName != nil || c != nil && (len(c.Sysctls) > 0 || c.SELinuxOptions != nil || c.AppArmorProfile != nil ||
+		c.SeccompProfile != nil && c.SeccompProfile.Type == corev1.SeccompProfileTypeLocalhost)
 }
 
 // sandboxes is about Nodes that cannot start pods of any namespace.
@@ -95,8 +112,8 @@ func (j *judge) sandboxes() []finding.Finding {
 		f := finding.SandboxFails.New("Node/"+s.Node, "pod "+s.Pod+": "+nodes.Shorten(s.Message))
 		f.Next = "on " + s.Node + ": journalctl -u kubelet -u containerd --no-pager -n 50"
 		if strings.Contains(s.Message, `"cni0" already has an IP address different from`) {
-			f.Message += ". The bridge is left from another pod network, and the CNI plugin makes it again"
-			f.Next = "on " + s.Node + ": ip link delete cni0"
+			f.Do = "where the bridge has no address of the Node's podCIDR, it is left from another pod network: delete it, and the CNI plugin makes it again"
+			f.Next = "kubectl get node " + s.Node + " -o jsonpath={.spec.podCIDRs}; on " + s.Node + ": ip -brief address show cni0"
 		}
 		list = append(list, f)
 	}

@@ -1,11 +1,13 @@
 package components
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 )
@@ -47,6 +49,14 @@ func TestSandboxes(t *testing.T) {
 		{"gone", func(p *corev1.Pod, _ *corev1.Event) { p.Name = "other" }, ""},
 		{"long ago", func(_ *corev1.Pod, e *corev1.Event) { e.LastTimestamp = ago(time.Hour) }, ""},
 		{"of another Node", func(_ *corev1.Pod, e *corev1.Event) { e.Source.Host = "w1" }, ""},
+		{"its sandbox is there, and its image not", func(p *corev1.Pod, _ *corev1.Event) {
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionTrue}}
+		}, ""},
+		{"it was placed a moment ago", func(p *corev1.Pod, _ *corev1.Event) {
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: ago(3 * time.Second)}}
+		}, ""},
+		{"it asks for a runtime of its own", func(p *corev1.Pod, _ *corev1.Event) { p.Spec.RuntimeClassName = new("kata") }, ""},
+		{"in the future", func(_ *corev1.Pod, e *corev1.Event) { e.LastTimestamp = ago(-time.Hour) }, ""},
 		{"of another kind", func(_ *corev1.Pod, e *corev1.Event) { e.Reason = "BackOff" }, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -61,6 +71,24 @@ func TestSandboxes(t *testing.T) {
 				t.Errorf("%q, error %v, want %q", got, err, tt.want)
 			}
 		})
+	}
+}
+
+// TestSandboxes_Hidden: what a tenant writes about pods of its own, or of names that no pod can have, hides no Node.
+func TestSandboxes_Hidden(t *testing.T) {
+	p, e := pending("web", "w2", "failed", time.Minute)
+	e.LastTimestamp = ago(2 * time.Minute)
+	objects, events := []runtime.Object{p}, []corev1.Event{}
+	for i := range 30 {
+		other, event := pending(fmt.Sprint("tenant", i), "w1", "failed", time.Minute)
+		other.Namespace, event.InvolvedObject.Namespace = "tenant", "tenant"
+		other.Spec.RuntimeClassName = new("none")
+		objects, events = append(objects, other), append(events, event)
+	}
+	_, event := pending("a/b", "w1", "failed", time.Minute)
+	list, err := Sandboxes(t.Context(), fake.NewClientset(objects...), append(events, event, e), now)
+	if err != nil || len(list) != 1 || list[0].Node != "w2" {
+		t.Errorf("found %v, error %v", list, err)
 	}
 }
 
@@ -79,11 +107,11 @@ func TestJudge_Sandboxes(t *testing.T) {
 	seen := c.Seen(w.Nodes)
 	seen.Sandboxes = []Sandbox{{Node: "w2", Pod: "shop/web", Message: `failed: "cni0" already has an IP address different from 10.244.2.1/24`}}
 	list := Judge(seen, w.Cluster)
-	if len(list) != 1 || list[0].Object != "Node/w2" || !strings.Contains(list[0].Next, "ip link delete cni0") {
+	if len(list) != 1 || list[0].Object != "Node/w2" || !strings.Contains(list[0].Next, "ip -brief address show cni0") {
 		t.Errorf("found %+v", list)
 	}
 	seen.Sandboxes[0].Message = `failed: "eth0" already has an IP address different from 10.244.2.1/24`
-	if list = Judge(seen, w.Cluster); len(list) != 1 || strings.Contains(list[0].Next, "delete") {
+	if list = Judge(seen, w.Cluster); len(list) != 1 || strings.Contains(list[0].Next, "cni0") {
 		t.Errorf("found %+v", list)
 	}
 	w.Skip = func(node string) bool { return node == "w2" }

@@ -127,7 +127,7 @@ func (l *looking) closer(ctx context.Context, c kubernetes.Interface, profiles t
 		return func() { s.keepFacts(f) }, nil
 	})
 	l.ask("flags of kubelets", func() (func(), error) {
-		answers := nodes.AskKubelets(ctx, c, statuses)
+		answers := nodes.AskKubelets(ctx, c, statuses, s.Heartbeats)
 		return func() { s.Answers = answers }, nil
 	})
 }

@@ -262,10 +262,11 @@ func forwarding(s *Snapshot) []finding.Finding {
 	return []finding.Finding{f}
 }
 
-// losses is about a machine that sends a tenth of its TCP segments again. Some are on any network, and a peer that is away costs few.
+// losses is about a machine that sends many of its TCP segments again. Some are lost on any network, a peer that is away costs few, and what goes
+// through the loopback interface is among what is sent.
 func losses(s *Snapshot) []finding.Finding {
 	h := s.Host
-	const fewest, share = 20, 10
+	const fewest, share = 20, 20
 	if h == nil || h.Segments == nil || h.Segments.Again < fewest || h.Segments.Again < h.Segments.Sent/share {
 		return nil
 	}

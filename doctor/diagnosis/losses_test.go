@@ -10,6 +10,7 @@ func TestLosses(t *testing.T) {
 	}{
 		{"a third", 300, 100, 1},
 		{"some are lost on any network", 10_000, 90, 0},
+		{"a twentieth", 1000, 60, 1},
 		{"a peer is away", 100, 15, 0},
 		{"none was sent", 0, 0, 0},
 		{"all of a few", 19, 19, 0},

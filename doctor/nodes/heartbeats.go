@@ -18,8 +18,8 @@ import (
 const (
 	// heartbeat is for how long a kubelet may send no heartbeat: the default of its nodeLeaseDurationSeconds.
 	heartbeat = 40 * time.Second
-	// missed is for how long none has come where one comes every 10 s, a quarter of that.
-	missed = 11 * time.Second
+	// late is by how much one may be late that comes after a quarter of a Lease's duration.
+	late = time.Second
 	// clockApart is by how much clocks may differ where there is no other kubelet to compare with.
 	clockApart = 2 * time.Minute
 )
@@ -48,9 +48,9 @@ func judgeHeartbeats(statuses []Status, f *Facts) {
 		case s.Cause != nil || s.State != Ready:
 		case h.behind(s.Node) > 0:
 			message = "the Node is Ready, and its kubelet has not renewed its Lease for " + h.behind(s.Node).String()
-		case why != "" && h.age(s.Node, find(s.Node)) > missed:
+		case why != "" && h.missed(s.Node, find(s.Node)) > 0:
 			message = fmt.Sprintf("the Node is Ready, its kubelet has sent no heartbeat for %s, and does not answer the API server: %s",
-				h.age(s.Node, find(s.Node)), why)
+				h.missed(s.Node, find(s.Node)), why)
 		}
 		if message == "" {
 			continue
@@ -70,7 +70,9 @@ func stoppedAt(last time.Time) string {
 
 // heartbeats are when kubelets were heard, by their Leases.
 type heartbeats struct {
-	renewed     map[string]time.Time
+	renewed map[string]time.Time
+	// every is how often a kubelet renews its Lease.
+	every       map[string]time.Duration
 	newest, now time.Time
 	// recent is when kubelets have renewed their Leases. Where the API server does not tell, a machine writes its own time, which may
 	// be wrong, so it is what most of them say. Where there are two, our clock decides between them.
@@ -78,7 +80,7 @@ type heartbeats struct {
 }
 
 func heartbeatsOf(leases []coordinationv1.Lease, now time.Time) heartbeats {
-	h := heartbeats{renewed: map[string]time.Time{}, now: now}
+	h := heartbeats{renewed: map[string]time.Time{}, every: map[string]time.Duration{}, now: now}
 	var said []time.Time
 	for i := range leases {
 		last := heard(&leases[i])
@@ -86,6 +88,9 @@ func heartbeatsOf(leases []coordinationv1.Lease, now time.Time) heartbeats {
 			continue
 		}
 		h.renewed[leases[i].Name] = last
+		if seconds := leases[i].Spec.LeaseDurationSeconds; seconds != nil {
+			h.every[leases[i].Name] = time.Duration(*seconds) * time.Second / 4
+		}
 		said = append(said, last)
 		if last.After(h.newest) {
 			h.newest = last
@@ -117,17 +122,21 @@ func (h *heartbeats) behind(node string) time.Duration {
 	return behind.Round(time.Second)
 }
 
-// age is how old a kubelet's last heartbeat is by our clock; 0 where it is not known, or our clock differs from those of kubelets. Before its
-// first Lease, some 10 s after it has registered, its status is one.
-func (h *heartbeats) age(name string, node *corev1.Node) time.Duration {
+// missed is for how long a kubelet was not heard that has missed a heartbeat, by the time of the newest heartbeat of all; 0: it has missed
+// none, or that is not known. Before its first Lease, some 10 s after it has registered, its status is one.
+func (h *heartbeats) missed(name string, node *corev1.Node) time.Duration {
 	last, known := h.renewed[name]
-	if !known && node != nil {
+	if !known && node != nil && h.newest.Sub(node.CreationTimestamp.Time) < time.Minute {
 		if _, c := nodeutil.GetNodeCondition(&node.Status, corev1.NodeReady); c != nil {
 			last, known = c.LastHeartbeatTime.Time, true
 		}
 	}
-	if newest := h.now.Sub(h.newest); !known || newest > missed || newest < -time.Second {
-		return 0
+	every, told := h.every[name]
+	if !told {
+		every = heartbeat / 4
 	}
-	return h.now.Sub(last).Round(time.Second)
+	if quiet := h.newest.Sub(last); known && quiet > every+late {
+		return quiet.Round(time.Second)
+	}
+	return 0
 }

@@ -21,13 +21,14 @@ func TestJudgeHeartbeats_PowerCut(t *testing.T) {
 		unreached map[string]string
 		want      string
 	}{
-		{"power cut", map[string]time.Duration{"w1": 14 * time.Second, "w2": 3 * time.Second}, off, "has sent no heartbeat for 14s, and does not " +
+		{"power cut", map[string]time.Duration{"w1": 17 * time.Second, "w2": 3 * time.Second}, off, "has sent no heartbeat for 14s, and does not " +
 			"answer the API server: dial tcp 192.0.2.9:10250: connect: no route to host"},
 		{"it starts again", map[string]time.Duration{"w1": 9 * time.Second, "w2": 3 * time.Second}, off, ""},
 		{"late, and it answers", map[string]time.Duration{"w1": 14 * time.Second, "w2": 3 * time.Second}, nil, ""},
-		{"our clock is ahead", map[string]time.Duration{"w1": time.Hour, "w2": time.Hour}, off, ""},
+		{"our clock is ahead", map[string]time.Duration{"w1": time.Minute, "w2": time.Minute}, off, ""},
 		{"our clock is behind", map[string]time.Duration{"w1": -time.Hour, "w2": -time.Hour}, off, ""},
-		{"before its first Lease", map[string]time.Duration{"w2": time.Second}, off, "has sent no heartbeat for 20s"},
+		{"our clock is behind, power cut", map[string]time.Duration{"w1": -40 * time.Second, "w2": -time.Minute}, off, "has sent no heartbeat for 20s"},
+		{"before its first Lease", map[string]time.Duration{"w2": time.Second}, off, "has sent no heartbeat for 19s"},
 		{"silent for longer", map[string]time.Duration{"w1": time.Minute, "w2": time.Second, "w3": time.Second}, off, "has not renewed its Lease for 59s"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -37,7 +38,7 @@ func TestJudgeHeartbeats_PowerCut(t *testing.T) {
 				leases = append(leases, coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordinationv1.LeaseSpec{RenewTime: &renewed}})
 			}
 			statuses := []Status{{Node: "w1", State: Ready}}
-			node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1"}}
+			node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1", CreationTimestamp: metav1.NewTime(now.Add(-25 * time.Second))}}
 			node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, LastHeartbeatTime: metav1.NewTime(now.Add(-20 * time.Second))}}
 			judgeHeartbeats(statuses, &Facts{Nodes: []corev1.Node{node}, Heartbeats: leases, Answers: Answers{Unreached: tt.unreached}, Now: now})
 			got := ""
@@ -61,5 +62,28 @@ func TestJudgeHeartbeats_SinceWhen(t *testing.T) {
 	judgeHeartbeats(statuses, &Facts{Heartbeats: leases, Now: now})
 	if got, want := statuses[0].Cause.Message, "last at 2026-11-27T09:59:10Z"; !strings.Contains(got, want) {
 		t.Errorf("said %q, want %q", got, want)
+	}
+}
+
+// TestAnswers_Doubt: an API server that does not reach Nodes, or that is slow, says nothing of them.
+func TestAnswers_Doubt(t *testing.T) {
+	const gone = "dial tcp 192.0.2.9:10250: connect: no route to host"
+	for _, tt := range []struct {
+		name      string
+		asked     int
+		unreached map[string]string
+		want      int
+	}{
+		{"one of one", 1, map[string]string{"a": gone}, 1},
+		{"one of two", 2, map[string]string{"a": noAnswer}, 1},
+		{"all of two", 2, map[string]string{"a": gone, "b": gone}, 0},
+		{"a rack", 3, map[string]string{"a": gone, "b": gone}, 2},
+		{"most hang", 4, map[string]string{"a": noAnswer, "b": noAnswer, "c": noAnswer}, 0},
+		{"most hang, and one is gone", 5, map[string]string{"a": noAnswer, "b": noAnswer, "c": noAnswer, "d": gone}, 1},
+	} {
+		a := Answers{Unreached: tt.unreached}
+		if a.doubt(tt.asked); len(a.Unreached) != tt.want {
+			t.Errorf("%s: %v", tt.name, a.Unreached)
+		}
 	}
 }

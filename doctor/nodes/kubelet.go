@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
@@ -58,6 +60,7 @@ const (
 	flagsMost = 200
 	// flagsTimeout is for all of them together. A kernel takes 3 s to say that a machine on its network is not there.
 	flagsTimeout = 4 * time.Second
+	noAnswer     = "no answer in 4s"
 )
 
 // Answers are what kubelets say when they are asked through the API server.
@@ -68,18 +71,21 @@ type Answers struct {
 	Unreached map[string]string `json:"unreached,omitempty"`
 }
 
-// AskKubelets asks kubelets for their --cloud-provider: those of nodes that no manager will initialize, and of those that are Ready.
-// Kubelets that do not tell, and what may not be asked, are left out.
-func AskKubelets(ctx context.Context, c kubernetes.Interface, statuses []Status) Answers {
+// AskKubelets asks kubelets for their --cloud-provider: those of nodes that no manager will initialize, and of those that are Ready, of
+// many those first that have renewed their Lease longest ago. Kubelets that do not tell, and what may not be asked, are left out.
+func AskKubelets(ctx context.Context, c kubernetes.Interface, statuses []Status, leases []coordinationv1.Lease) Answers {
 	ctx, cancel := context.WithTimeout(ctx, flagsTimeout)
 	defer cancel()
 	var asked []string
 	for _, s := range statuses {
 		reported := s.Version != "" // a kubelet that has never done so is not there yet
-		if reported && (s.State == Ready || s.State == Registered) && len(asked) < flagsMost {
+		if reported && (s.State == Ready || s.State == Registered) {
 			asked = append(asked, s.Node)
 		}
 	}
+	h := heartbeatsOf(leases, time.Time{})
+	slices.SortStableFunc(asked, func(a, b string) int { return h.renewed[a].Compare(h.renewed[b]) })
+	asked = asked[:min(len(asked), flagsMost)]
 	type answer struct {
 		flags     map[string]string
 		unreached string
@@ -98,7 +104,22 @@ func AskKubelets(ctx context.Context, c kubernetes.Interface, statuses []Status)
 			all.Unreached[asked[i]] = a.unreached
 		}
 	}
+	all.doubt(len(asked))
 	return all
+}
+
+// doubt drops what is rather the API server's trouble, or its way to all Nodes: where none of several kubelets answers, and where most do
+// not answer in time.
+func (a *Answers) doubt(asked int) {
+	hung := 0
+	for _, why := range a.Unreached {
+		if why == noAnswer {
+			hung++
+		}
+	}
+	if none := len(a.Unreached) == asked && asked > 1; none || hung > 1 && hung > asked/2 {
+		maps.DeleteFunc(a.Unreached, func(_, why string) bool { return none || why == noAnswer })
+	}
 }
 
 // unreached is why the API server got no answer from a kubelet, empty where it got one, or was not asked for long.
@@ -106,12 +127,16 @@ func unreached(err error, took time.Duration) string {
 	if err == nil {
 		return ""
 	}
-	// The words are those of the API server's proxy: k8s.io/apimachinery/pkg/util/proxy.
+	// The words are those of the API server's proxy: k8s.io/apimachinery/pkg/util/proxy. Where a connection is refused the machine is on, and
+	// its kubelet may be starting again.
 	if _, why, is := strings.Cut(err.Error(), "error trying to reach service: "); is {
-		return Shorten(finding.Clean(why))
+		if strings.HasPrefix(why, "dial ") && !strings.HasSuffix(why, "connection refused") {
+			return Shorten(finding.Clean(why))
+		}
+		return ""
 	}
 	if errors.Is(err, context.DeadlineExceeded) && took > flagsTimeout-flagsTimeout/8 {
-		return "no answer in " + flagsTimeout.String()
+		return noAnswer
 	}
 	return ""
 }

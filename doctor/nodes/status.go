@@ -31,7 +31,7 @@ func Observe(ctx context.Context, c kubernetes.Interface, leaseName string, name
 		f.askManager(ctx, c)
 	}
 	f.Heartbeats = listHeartbeats(ctx, c)
-	f.Answers = AskKubelets(ctx, c, statuses)
+	f.Answers = AskKubelets(ctx, c, statuses, f.Heartbeats)
 	return Judge(f, names), nil
 }
 

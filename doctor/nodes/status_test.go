@@ -236,7 +236,7 @@ func TestFlags(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(answers)) {
 		statuses = append(statuses, Status{Node: name, State: Ready, Version: "v1.36.3"})
 	}
-	told := AskKubelets(t.Context(), client, statuses)
+	told := AskKubelets(t.Context(), client, statuses, nil)
 	if want := map[string]string{"off": "dial tcp 192.0.2.9:10250: connect: no route to host"}; !maps.Equal(told.Unreached, want) {
 		t.Errorf("unreached %v, want %v", told.Unreached, want)
 	}

@@ -19,6 +19,8 @@ func References(pod *corev1.PodSpec) []Reference {
 	add := func(what string, path ...string) { list = append(list, Reference{path, what}) }
 	if pod.ServiceAccountName != "" {
 		add("the static pod names a ServiceAccount", "serviceAccountName")
+	} else if pod.DeprecatedServiceAccount != "" {
+		add("the static pod names a ServiceAccount", "serviceAccount")
 	}
 	if len(pod.ImagePullSecrets) > 0 {
 		add("the static pod names a Secret for its images", "imagePullSecrets")
@@ -61,7 +63,7 @@ func ofAPI(v *corev1.VolumeSource) bool {
 		}
 	}
 	return v.Secret != nil || v.ConfigMap != nil || v.PersistentVolumeClaim != nil || v.Ephemeral != nil || v.CSI != nil ||
-		v.AzureFile != nil || v.Glusterfs != nil
+		v.AzureFile != nil || v.Glusterfs != nil || v.ISCSI != nil && v.ISCSI.SecretRef != nil || v.FlexVolume != nil && v.FlexVolume.SecretRef != nil
 }
 
 func staticPod(w *workload) []problem {

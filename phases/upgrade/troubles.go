@@ -9,13 +9,14 @@ import (
 	"path/filepath"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/redact"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/components"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/doctor/requests"
 	"github.com/ccmadm/ccmadm/machine"
@@ -61,11 +62,11 @@ func staticPodReferences(m *machine.Machine, here string) ([]finding.Finding, er
 	var list []finding.Finding
 	for _, e := range entries {
 		path := filepath.Join(machine.ManifestDir, e.Name())
-		if e.IsDir() || strings.HasPrefix(e.Name(), ".") { // which kubelets pass over
-			continue
+		if regular, err := os.Stat(m.Path(path)); err != nil || !regular.Mode().IsRegular() || strings.HasPrefix(e.Name(), ".") {
+			continue // which kubelets pass over
 		}
 		pod, err := record.ReadStaticPod(m, path)
-		if err != nil || pod == nil {
+		if err != nil || pod == nil || pod.Kind != "Pod" {
 			continue // a kubelet makes no pod of it
 		}
 		for _, r := range lint.References(&pod.Spec) {
@@ -80,14 +81,16 @@ func liveRefusals(ctx context.Context, client kubernetes.Interface, f *planner.F
 	cluster := requests.Cluster{Node: f.Here}
 	proxy, err := client.AppsV1().DaemonSets(v1alpha1.Namespace).Get(ctx, kubeProxyName, metav1.GetOptions{})
 	if err == nil {
-		cluster.Proxy = &corev1.Pod{Spec: proxy.Spec.Template.Spec}
+		cluster.Proxy = components.PodOf(proxy)
 	} else if !apierrors.IsNotFound(err) {
 		return fmt.Errorf("look for kube-proxy: %w", err)
 	}
-	refused, err := requests.Refused(ctx, client, cluster)
-	if err != nil {
-		return fmt.Errorf("ask what admission refuses: %w", err)
-	}
+	refused, unknown := requests.Refused(ctx, client, cluster)
 	f.Troubles = append(f.Troubles, requests.Judge(&requests.Seen{Refused: refused})...)
+	if unknown != nil { // as by an administrator who may not act for others: kubeadm's own checks are left
+		not := finding.WriteRefused.New("", "whether admission accepts what an upgrade writes is not known: "+finding.Clean(redact.Text(unknown.Error())))
+		not.Severity = finding.SeverityWarning
+		f.Troubles = append(f.Troubles, not)
+	}
 	return nil
 }

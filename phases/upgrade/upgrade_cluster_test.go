@@ -114,7 +114,8 @@ func TestCluster_UpgradeFacts(t *testing.T) {
 	machinetest.Put(t, m, machine.APIServerPod, "spec: {containers: [{name: a, command: [kube-apiserver, --cloud-provider=external]}]}\n")
 	machinetest.Put(t, m, "/etc/default/kubelet", "KUBELET_EXTRA_ARGS=--cloud-config=/x\n")
 	machinetest.Put(t, m, "/etc/kubernetes/manifests/vendor.yaml",
-		"spec: {containers: [{name: a, envFrom: [{secretRef: {name: s}}]}], volumes: [{name: v, projected: {sources: [{downwardAPI: {}}]}}]}\n")
+		"kind: Pod\nspec: {containers: [{name: a, envFrom: [{secretRef: {name: s}}]}], volumes: [{name: v, projected: {sources: [{downwardAPI: {}}]}}]}\n")
+	machinetest.Put(t, m, "/etc/kubernetes/manifests/task.yaml", "kind: TaskRun\nspec: {serviceAccountName: a}\n")
 	machinetest.Put(t, m, "/etc/kubernetes/manifests/broken.yaml", "{")
 	machinetest.Put(t, m, machine.KubeadmFlags, "KUBELET_KUBEADM_ARGS=\"--pod-infra-container-image=pause:3\"\n")
 	r, _ := phasestest.Run{Inputs: workflow.Inputs{Existing: true}}.Must(t, m)
