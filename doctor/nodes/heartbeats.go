@@ -122,8 +122,9 @@ func (h *heartbeats) behind(node string) time.Duration {
 	return behind.Round(time.Second)
 }
 
-// missed is for how long a kubelet was not heard that has missed a heartbeat, by the time of the newest heartbeat of all; 0: it has missed
-// none, or that is not known. Before its first Lease, some 10 s after it has registered, its status is one.
+// missed is for how long a kubelet was not heard that has missed a heartbeat; 0: it has missed none, or that is not known. The newest
+// heartbeat of all says what time it is: our clock may differ, and where few kubelets are left adds at most half of the time between two.
+// Before its first Lease, some 10 s after it has registered, a kubelet's status is a heartbeat.
 func (h *heartbeats) missed(name string, node *corev1.Node) time.Duration {
 	last, known := h.renewed[name]
 	if !known && node != nil && h.newest.Sub(node.CreationTimestamp.Time) < time.Minute {
@@ -135,7 +136,8 @@ func (h *heartbeats) missed(name string, node *corev1.Node) time.Duration {
 	if !told {
 		every = heartbeat / 4
 	}
-	if quiet := h.newest.Sub(last); known && quiet > every+late {
+	passed := min(max(h.now.Sub(h.newest), 0), heartbeat/8)
+	if quiet := h.newest.Sub(last) + passed; known && quiet > every+late {
 		return quiet.Round(time.Second)
 	}
 	return 0

@@ -21,14 +21,14 @@ func TestJudgeHeartbeats_PowerCut(t *testing.T) {
 		unreached map[string]string
 		want      string
 	}{
-		{"power cut", map[string]time.Duration{"w1": 17 * time.Second, "w2": 3 * time.Second}, off, "has sent no heartbeat for 14s, and does not " +
+		{"power cut", map[string]time.Duration{"w1": 17 * time.Second, "w2": 3 * time.Second}, off, "has sent no heartbeat for 17s, and does not " +
 			"answer the API server: dial tcp 192.0.2.9:10250: connect: no route to host"},
 		{"it starts again", map[string]time.Duration{"w1": 9 * time.Second, "w2": 3 * time.Second}, off, ""},
 		{"late, and it answers", map[string]time.Duration{"w1": 14 * time.Second, "w2": 3 * time.Second}, nil, ""},
 		{"our clock is ahead", map[string]time.Duration{"w1": time.Minute, "w2": time.Minute}, off, ""},
 		{"our clock is behind", map[string]time.Duration{"w1": -time.Hour, "w2": -time.Hour}, off, ""},
 		{"our clock is behind, power cut", map[string]time.Duration{"w1": -40 * time.Second, "w2": -time.Minute}, off, "has sent no heartbeat for 20s"},
-		{"before its first Lease", map[string]time.Duration{"w2": time.Second}, off, "has sent no heartbeat for 19s"},
+		{"before its first Lease", map[string]time.Duration{"w2": time.Second}, off, "has sent no heartbeat for 20s"},
 		{"silent for longer", map[string]time.Duration{"w1": time.Minute, "w2": time.Second, "w3": time.Second}, off, "has not renewed its Lease for 59s"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
