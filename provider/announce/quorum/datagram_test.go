@@ -117,3 +117,15 @@ func TestQuorum_RefusesRepeatedDatagrams(t *testing.T) {
 		t.Error("a datagram for a former incarnation counts as heard")
 	}
 }
+
+// An agent that says to be of incarnation 0, of which none starts, ends no other agent: before its session begins, nothing is kept of it.
+func TestReceive_WithoutIncarnation(t *testing.T) {
+	q := New("n0", 7, time.Second)
+	q.SetMembers(time.Second, []string{"n0", "n1"}, nil, nil)
+	for _, s := range []uint64{0, 1} {
+		q.Receive(time.Second, &Datagram{
+			From: "n1", To: "n0", Stamp: stamp{0, s}, Echo: stamp{7, uint64(time.Second)}, First: 1, Last: 1,
+			Operations: []operation{{kind: opRequest, address: netip.MustParseAddr("192.0.2.1")}},
+		})
+	}
+}

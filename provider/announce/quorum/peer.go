@@ -112,6 +112,7 @@ func (q *Member) peer(name string) *peer {
 	if q.peers[name] == nil && name != q.self {
 		q.peers[name] = &peer{
 			name: name, self: q.incarnation, first: 1, version: q.version, requests: map[netip.Addr]peerRequest{},
+			early: map[uint32]operation{},
 		}
 	}
 	return q.peers[name]
