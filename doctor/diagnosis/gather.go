@@ -241,23 +241,22 @@ func (l *looking) perNode(ctx context.Context, c kubernetes.Interface) {
 		func(all []coordinationv1.Lease) { s.Leases = all })
 }
 
-// sandboxEvents selects those of pods without a sandbox.
-const sandboxEvents = "reason=" + components.NoSandbox
-
 // besides asks for what hangs on managers, and what managers hang on.
 func (l *looking) besides(ctx context.Context, c kubernetes.Interface) {
 	s := l.snapshot
-	events := func(what, namespace, selector string) {
+	events := func(what, namespace, selector string, keep func(*corev1.Event) bool) {
 		list(ctx, l, what, c.CoreV1().Events(namespace).List, selector, most,
 			func(e *corev1.Event) bool {
 				trimEvent(e)
-				return selector != sandboxEvents || components.Lately(e, s.Taken)
+				return keep(e)
 			},
 			func(all []corev1.Event) { s.Events = append(s.Events, all...) })
 	}
-	events(partEvents, v1alpha1.Namespace, "type=Warning")
-	events(partDeletions, metav1.NamespaceDefault, "reason=DeletingNode")
-	events(partSandboxes, metav1.NamespaceAll, sandboxEvents)
+	each := func(*corev1.Event) bool { return true }
+	events(partEvents, v1alpha1.Namespace, "type=Warning", each)
+	events(partDeletions, metav1.NamespaceDefault, "reason=DeletingNode", each)
+	events(partSandboxes, metav1.NamespaceAll, "reason="+components.NoSandbox,
+		func(e *corev1.Event) bool { return components.Lately(e, s.Taken) })
 	var external []string
 	list(ctx, l, partServices, c.CoreV1().Services("").List, "", mostNodes, func(svc *corev1.Service) bool {
 		if len(svc.Spec.ExternalIPs) > 0 {

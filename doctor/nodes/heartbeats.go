@@ -41,16 +41,16 @@ func judgeHeartbeats(statuses []Status, f *Facts) {
 	find := finder(f.Nodes)
 	for i, s := range statuses {
 		why, last := unreached[s.Node], h.renewed[s.Node]
+		behind, missed := h.behind(s.Node), h.missed(s.Node, find(s.Node))
 		message := ""
 		switch {
 		case s.Cause != nil && s.Cause.ID == finding.KubeletSilent && !last.IsZero():
 			message = stoppedAt(last)
 		case s.Cause != nil || s.State != Ready:
-		case h.behind(s.Node) > 0:
-			message = "the Node is Ready, and its kubelet has not renewed its Lease for " + h.behind(s.Node).String()
-		case why != "" && h.missed(s.Node, find(s.Node)) > 0:
-			message = fmt.Sprintf("the Node is Ready, its kubelet has sent no heartbeat for %s, and does not answer the API server: %s",
-				h.missed(s.Node, find(s.Node)), why)
+		case behind > 0:
+			message = "the Node is Ready, and its kubelet has not renewed its Lease for " + behind.String()
+		case why != "" && missed > 0:
+			message = fmt.Sprintf("the Node is Ready, its kubelet has sent no heartbeat for %s, and does not answer the API server: %s", missed, why)
 		}
 		if message == "" {
 			continue
@@ -104,14 +104,14 @@ func heartbeatsOf(leases []coordinationv1.Lease, now time.Time) heartbeats {
 	return h
 }
 
-// behind is for how long a Node's kubelet has been silent; 0 where it is not, or nothing is known of it.
+// behind is for how long a Node's kubelet has not renewed its Lease; 0 where that is not long, or nothing is known of it.
 func (h *heartbeats) behind(node string) time.Duration {
 	last, known := h.renewed[node]
 	if !known {
 		return 0
 	}
 	behind := h.recent.Sub(last)
-	// By a clock of ours that is ahead all of them would be silent. Where they are, conditions of the Nodes say it.
+	// By a clock of ours that is ahead none of them would have renewed it. Where none has, conditions of the Nodes say it.
 	ours := h.now.Sub(h.newest) <= heartbeat+clockApart
 	if age := h.now.Sub(last); ours && age > heartbeat+clockApart {
 		behind = age

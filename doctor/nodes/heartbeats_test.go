@@ -29,7 +29,7 @@ func TestJudgeHeartbeats_PowerCut(t *testing.T) {
 		{"our clock is behind", map[string]time.Duration{"w1": -time.Hour, "w2": -time.Hour}, off, ""},
 		{"our clock is behind, power cut", map[string]time.Duration{"w1": -40 * time.Second, "w2": -time.Minute}, off, "has sent no heartbeat for 20s"},
 		{"before its first Lease", map[string]time.Duration{"w2": time.Second}, off, "has sent no heartbeat for 20s"},
-		{"silent for longer", map[string]time.Duration{"w1": time.Minute, "w2": time.Second, "w3": time.Second}, off, "has not renewed its Lease for 59s"},
+		{"off for longer", map[string]time.Duration{"w1": time.Minute, "w2": time.Second, "w3": time.Second}, off, "has not renewed its Lease for 59s"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var leases []coordinationv1.Lease
@@ -75,11 +75,11 @@ func TestAnswers_Doubt(t *testing.T) {
 		want      int
 	}{
 		{"one of one", 1, map[string]string{"a": gone}, 1},
-		{"one of two", 2, map[string]string{"a": noAnswer}, 1},
+		{"one of two", 2, map[string]string{"a": noAnswer()}, 1},
 		{"all of two", 2, map[string]string{"a": gone, "b": gone}, 0},
 		{"a rack", 3, map[string]string{"a": gone, "b": gone}, 2},
-		{"most hang", 4, map[string]string{"a": noAnswer, "b": noAnswer, "c": noAnswer}, 0},
-		{"most hang, and one is gone", 5, map[string]string{"a": noAnswer, "b": noAnswer, "c": noAnswer, "d": gone}, 1},
+		{"most hang", 4, map[string]string{"a": noAnswer(), "b": noAnswer(), "c": noAnswer()}, 0},
+		{"most hang, and one is gone", 5, map[string]string{"a": noAnswer(), "b": noAnswer(), "c": noAnswer(), "d": gone}, 1},
 	} {
 		a := Answers{Unreached: tt.unreached}
 		if a.doubt(tt.asked); len(a.Unreached) != tt.want {

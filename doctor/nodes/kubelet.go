@@ -60,8 +60,10 @@ const (
 	flagsMost = 200
 	// flagsTimeout is for all of them together. A kernel takes 3 s to say that a machine on its network is not there.
 	flagsTimeout = 4 * time.Second
-	noAnswer     = "no answer in 4s"
 )
+
+// noAnswer is said of a kubelet that has not answered for as long.
+func noAnswer() string { return "no answer in " + flagsTimeout.String() }
 
 // Answers are what kubelets say when they are asked through the API server.
 type Answers struct {
@@ -83,8 +85,11 @@ func AskKubelets(ctx context.Context, c kubernetes.Interface, statuses []Status,
 			asked = append(asked, s.Node)
 		}
 	}
-	h := heartbeatsOf(leases, time.Time{})
-	slices.SortStableFunc(asked, func(a, b string) int { return h.renewed[a].Compare(h.renewed[b]) })
+	renewed := map[string]time.Time{}
+	for i := range leases {
+		renewed[leases[i].Name] = heard(&leases[i])
+	}
+	slices.SortStableFunc(asked, func(a, b string) int { return renewed[a].Compare(renewed[b]) })
 	asked = asked[:min(len(asked), flagsMost)]
 	type answer struct {
 		flags     map[string]string
@@ -113,12 +118,12 @@ func AskKubelets(ctx context.Context, c kubernetes.Interface, statuses []Status,
 func (a *Answers) doubt(asked int) {
 	hung := 0
 	for _, why := range a.Unreached {
-		if why == noAnswer {
+		if why == noAnswer() {
 			hung++
 		}
 	}
 	if none := len(a.Unreached) == asked && asked > 1; none || hung > 1 && hung > asked/2 {
-		maps.DeleteFunc(a.Unreached, func(_, why string) bool { return none || why == noAnswer })
+		maps.DeleteFunc(a.Unreached, func(_, why string) bool { return none || why == noAnswer() })
 	}
 }
 
@@ -136,7 +141,7 @@ func unreached(err error, took time.Duration) string {
 		return ""
 	}
 	if errors.Is(err, context.DeadlineExceeded) && took > flagsTimeout-flagsTimeout/8 {
-		return noAnswer
+		return noAnswer()
 	}
 	return ""
 }

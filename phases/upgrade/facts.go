@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -62,7 +63,8 @@ func (u *Upgrade) LiveFacts(ctx context.Context, r *workflow.Run, asked string) 
 	if err != nil {
 		return nil, err
 	}
-	if err := liveConfiguration(ctx, client, f); err != nil {
+	proxy, err := liveConfiguration(ctx, client, f)
+	if err != nil {
 		return nil, err
 	}
 	if err := liveNodes(ctx, r.Machine, client, f); err != nil {
@@ -80,17 +82,18 @@ func (u *Upgrade) LiveFacts(ctx context.Context, r *workflow.Run, asked string) 
 	if err := liveExternalIPs(ctx, client, f); err != nil {
 		return nil, err
 	}
-	if err := liveTroubles(ctx, r.Machine, client, f); err != nil {
+	if err := liveTroubles(ctx, r.Machine, client, proxy, f); err != nil {
 		return nil, err
 	}
 	return f, u.askOthers(ctx, r.Env, client, f, target)
 }
 
-// liveConfiguration reads what kubeadm has in the cluster, and what our record gives the cloud-controller-manager.
-func liveConfiguration(ctx context.Context, client kubernetes.Interface, f *planner.Facts) error {
+// liveConfiguration reads what kubeadm has in the cluster, and what our record gives the cloud-controller-manager. It returns
+// kube-proxy's DaemonSet; nil: there is none.
+func liveConfiguration(ctx context.Context, client kubernetes.Interface, f *planner.Facts) (*appsv1.DaemonSet, error) {
 	file, err := workflow.LiveKubeadm(ctx, client)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	where := "ConfigMap/" + v1alpha1.Namespace + "/" + workflow.KubeadmConfigName
 	f.Cluster = file.KubernetesVersion()
@@ -111,11 +114,11 @@ func liveConfiguration(ctx context.Context, client kubernetes.Interface, f *plan
 	}
 	kubelets, err := readConfigured(ctx, client, planner.Kubelet, kubeletConfigName, kubeletConfigKey)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	proxies, err := readConfigured(ctx, client, planner.Proxy, kubeProxyName, kubeProxyKey)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	f.Uses = append(append(f.Uses, kubelets.gates...), proxies.gates...)
 	f.ProxyMode, f.EventsUnset = proxies.Mode, kubelets.EventRecordQPS != nil && *kubelets.EventRecordQPS == 0

@@ -9,13 +9,11 @@ import (
 	"path/filepath"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/redact"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/components"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/doctor/requests"
@@ -27,7 +25,9 @@ import (
 
 // liveTroubles are those of `ccmadm status`, and what keeps pods of kubeadm and of its addons from starting. A worker's does not stop a
 // control plane.
-func liveTroubles(ctx context.Context, m *machine.Machine, client kubernetes.Interface, f *planner.Facts) error {
+func liveTroubles(
+	ctx context.Context, m *machine.Machine, client kubernetes.Interface, proxy *appsv1.DaemonSet, f *planner.Facts,
+) error {
 	report, err := nodes.Observe(ctx, client, f.Profile.LeaseName(), nil)
 	if err != nil {
 		return fmt.Errorf("look at the nodes: %w", err)
@@ -49,8 +49,8 @@ func liveTroubles(ctx context.Context, m *machine.Machine, client kubernetes.Int
 		f.Troubles = append(f.Troubles, cause)
 	}
 	references, err := staticPodReferences(m, f.Here)
-	f.Troubles = append(f.Troubles, references...)
-	return errors.Join(err, liveRefusals(ctx, client, f))
+	f.Troubles = append(append(f.Troubles, references...), liveRefusals(ctx, client, f.Here, proxy)...)
+	return err
 }
 
 // staticPodReferences finds static pods of this machine that kubelets of the version refuse.
@@ -77,20 +77,17 @@ func staticPodReferences(m *machine.Machine, here string) ([]finding.Finding, er
 }
 
 // liveRefusals finds what admission refuses of the writes without which no upgrade ends well, as dry runs.
-func liveRefusals(ctx context.Context, client kubernetes.Interface, f *planner.Facts) error {
-	cluster := requests.Cluster{Node: f.Here}
-	proxy, err := client.AppsV1().DaemonSets(v1alpha1.Namespace).Get(ctx, kubeProxyName, metav1.GetOptions{})
-	if err == nil {
+func liveRefusals(ctx context.Context, client kubernetes.Interface, here string, proxy *appsv1.DaemonSet) []finding.Finding {
+	cluster := requests.Cluster{Node: here}
+	if proxy != nil {
 		cluster.Proxy = components.PodOf(proxy)
-	} else if !apierrors.IsNotFound(err) {
-		return fmt.Errorf("look for kube-proxy: %w", err)
 	}
 	refused, unknown := requests.Refused(ctx, client, cluster)
-	f.Troubles = append(f.Troubles, requests.Judge(&requests.Seen{Refused: refused})...)
+	list := requests.Judge(&requests.Seen{Refused: refused})
 	if unknown != nil { // as by an administrator who may not act for others: kubeadm's own checks are left
 		not := finding.WriteRefused.New("", "whether admission accepts what an upgrade writes is not known: "+finding.Clean(redact.Text(unknown.Error())))
 		not.Severity = finding.SeverityWarning
-		f.Troubles = append(f.Troubles, not)
+		list = append(list, not)
 	}
-	return nil
+	return list
 }

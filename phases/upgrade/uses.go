@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
@@ -33,19 +34,19 @@ import (
 // kubeProxyName is kube-proxy's DaemonSet, and the ConfigMap with its configuration.
 const kubeProxyName, kubeProxyKey = "kube-proxy", "config.conf"
 
-// liveProxy reads which kube-proxy there is. Without one, something else does its work.
-func liveProxy(ctx context.Context, client kubernetes.Interface, f *planner.Facts) error {
+// liveProxy reads which kube-proxy there is; nil: something else does its work.
+func liveProxy(ctx context.Context, client kubernetes.Interface, f *planner.Facts) (*appsv1.DaemonSet, error) {
 	proxy, err := client.AppsV1().DaemonSets(v1alpha1.Namespace).Get(ctx, kubeProxyName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return fmt.Errorf("look for kube-proxy: %w", err)
+		return nil, fmt.Errorf("look for kube-proxy: %w", err)
 	}
 	if containers := proxy.Spec.Template.Spec.Containers; len(containers) > 0 {
 		f.Proxy = settings.TagOf(containers[0].Image)
 	}
-	return nil
+	return proxy, nil
 }
 
 // kubeletsTimeout is how long all kubelets together may take to answer.

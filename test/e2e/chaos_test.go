@@ -130,11 +130,11 @@ func (c *chaos) again(t *testing.T) {
 
 // whole says that nothing is broken, and that the doctor says so.
 func (c *chaos) whole(t *testing.T) bool {
-	broken := c.broken(t)
-	if len(broken) == 0 && len((&library{lab: c.lab}).roots(t)) == 0 {
+	broken, causes := c.broken(t), (&library{lab: c.lab}).roots(t)
+	if len(broken) == 0 && len(causes) == 0 {
 		return true
 	}
-	t.Logf("not whole: %s: %s", strings.Join(broken, "; "), strings.Join(c.asked(t, false), "; "))
+	t.Logf("not whole: %s: %+v", strings.Join(broken, "; "), causes)
 	return false
 }
 

@@ -147,7 +147,7 @@ END`)
 			l.must(t, "cp1", "mkdir -p /etc/sysconfig && echo 'KUBELET_EXTRA_ARGS=--"+flags[0]+"=1' > /etc/sysconfig/kubelet")
 		}, finding.FlagGone, "cp1:/etc/sysconfig/kubelet:1"})
 	}
-	for _, name := range minors.Load()[entry(l.step.from)].Kubeadm.Gates {
+	for _, name := range l.step.now().Kubeadm.Gates {
 		if refusal, _ := minors.Load().KubeadmGate(name, to); refusal == minors.Removed {
 			list = append(list, breakage{"kubeadm's gate " + name, func(l *lab, t *testing.T) {
 				l.changeDocument(t, kubeadms, func(c map[string]any) { put(c, true, "featureGates", name) })
@@ -155,7 +155,7 @@ END`)
 			break
 		}
 	}
-	if entry(to) >= entry("1.37") { // in which it got another meaning
+	if known := minors.Known(); slices.Index(known, to) >= slices.Index(known, "1.37") { // in which it got another meaning
 		list = append(list, breakage{"eventRecordQPS: 0", func(l *lab, t *testing.T) {
 			l.changeDocument(t, kubelets, func(c map[string]any) { put(c, 0, "eventRecordQPS") })
 		}, finding.MeansElse, "eventRecordQPS"})
@@ -215,7 +215,11 @@ func extraArgument(c map[string]any, component, name, value string) {
 	of["extraArgs"] = append(list, map[string]any{"name": name, "value": value})
 }
 
-func entry(minor string) int { return slices.Index(minors.Known(), minor) }
+// now is what is known of the minor version that is upgraded.
+func (s minorStep) now() minors.Minor {
+	m, _ := minors.Load().Of(s.from)
+	return m
+}
 
 // removedGate is one that a component has, on by default, and that the next minor's does not.
 func removedGate(t *testing.T, component string, s minorStep) string {
@@ -232,7 +236,7 @@ func lockedGate(t *testing.T, s minorStep) string {
 func gateThat(t *testing.T, component, value string, becomes minors.Refusal, s minorStep) string {
 	t.Helper()
 	history := minors.Load()
-	gates := history[entry(s.from)].FeatureGates
+	gates := s.now().FeatureGates
 	for _, name := range slices.Sorted(maps.Keys(gates)) {
 		now, _ := history.Gate(component, name, value, s.from)
 		then, _ := history.Gate(component, name, value, s.to)
@@ -247,7 +251,7 @@ func gateThat(t *testing.T, component, value string, becomes minors.Refusal, s m
 // removedFlags are those of a component that the next minor's has no more.
 func removedFlags(component string, s minorStep) []string {
 	var list []string
-	for _, name := range slices.Sorted(maps.Keys(minors.Load()[entry(s.from)].Flags[component])) {
+	for _, name := range slices.Sorted(maps.Keys(s.now().Flags[component])) {
 		if refusal, _ := minors.Load().Flag(component, name, s.to); refusal == minors.Removed {
 			list = append(list, name)
 		}

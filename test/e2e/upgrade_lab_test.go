@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,14 +38,10 @@ func stepTo(t *testing.T, minor string) minorStep {
 			t.Fatal(err)
 		}
 		s.beyond = fmt.Sprintf("1.%d", number+1)
-		for _, gate := range slices.Sorted(maps.Keys(from.FeatureGates)) {
-			if refusal, _ := history.Gate("kubelet", gate, "true", minor); refusal == minors.Removed && from.FeatureGates[gate].Default {
-				s.gate = gate
-				return s
-			}
-		}
+		s.gate = removedGate(t, "kubelet", s)
+		return s
 	}
-	t.Fatalf("no minor version is known from which to upgrade to %s, or none of its feature gates is gone", minor)
+	t.Fatalf("no minor version is known from which to upgrade to %s", minor)
 	return minorStep{}
 }
 
