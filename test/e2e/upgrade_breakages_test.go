@@ -27,8 +27,8 @@ type breakage struct {
 func TestUpgrade_Breakages(t *testing.T) {
 	t.Parallel()
 	l := upOld(t, "breakages", 1, 1)
-	l.must(t, "cp1", ccmadmInit)
-	l.must(t, "w1", l.joinCommand(t))
+	l.must(t, "cp1", l.step.made(ccmadmInit))
+	l.must(t, "w1", l.step.made(l.joinCommand(t)))
 	l.run(t, "network", "--name", l.name)
 	l.kubectl(t, "wait --for=condition=Ready --timeout=240s node cp1 w1")
 	l.bring(t, l.step.to)

@@ -61,9 +61,9 @@ func TestUpgrade_Crash_AtRandom(t *testing.T) {
 	next := l.managers(t)
 	l.must(t, "cp1", sharedEndpoint)
 	l.behindReadyz(t)
-	out := l.must(t, "cp1", strings.Replace(ccmadmInit, kubeadmYAML, "/tmp/three.yaml", 1)+
+	out := l.must(t, "cp1", strings.Replace(l.step.made(ccmadmInit), kubeadmYAML, "/tmp/three.yaml", 1)+
 		" --upload-certs --profile /root/profile.yaml")
-	l.must(t, "cp2", l.joinCommand(t)+" --control-plane --certificate-key "+certificateKey(out))
+	l.must(t, "cp2", l.step.made(l.joinCommand(t))+" --control-plane --certificate-key "+certificateKey(out))
 	l.run(t, "network", "--name", l.name)
 	l.kubectl(t, "wait --for=condition=Ready --timeout=240s node cp1 cp2")
 	l.bring(t, l.step.to)

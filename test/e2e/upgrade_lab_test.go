@@ -47,6 +47,14 @@ func stepTo(t *testing.T, minor string) minorStep {
 
 func (s minorStep) apply() string { return "ccmadm upgrade apply " + s.version }
 
+// made lets a command make a cluster of the minor version before, where ccmadm only upgrades from that one.
+func (s minorStep) made(command string) string {
+	if slices.Contains(minors.Supported(), s.from) {
+		return command
+	}
+	return strings.Replace(command, ignore, ignore+",KubeadmVersion", 1)
+}
+
 // plan leaves out kubeadm's own, which is of the minor version before.
 func (s minorStep) plan() string { return "ccmadm upgrade plan " + s.version + " --without-kubeadm" }
 
@@ -96,9 +104,9 @@ func (l *lab) beforeUpgrade(t *testing.T, initFlags string) {
 	controlPlanes := l.controlPlanes()
 	l.onEach(t, controlPlanes, withAudit)
 	l.must(t, "cp1", strings.Replace(sharedEndpoint, kubeadmYAML, "/etc/lab/audited.yaml", 1))
-	out := l.must(t, "cp1", strings.Replace(ccmadmInit, kubeadmYAML, "/tmp/three.yaml", 1)+
+	out := l.must(t, "cp1", strings.Replace(l.step.made(ccmadmInit), kubeadmYAML, "/tmp/three.yaml", 1)+
 		" --upload-certs --profile /root/profile.yaml"+initFlags)
-	join := l.joinCommand(t)
+	join := l.step.made(l.joinCommand(t))
 	for _, node := range l.nodes[1:] {
 		command := join
 		if slices.Contains(controlPlanes, node) {

@@ -32,8 +32,8 @@ func TestUpgrade(t *testing.T) {
 	l := upOld(t, "upgrade", 1, 3, "--binary", buildProgram(t, "requester"))
 	next := l.managers(t)
 	l.must(t, "cp1", withAudit)
-	l.must(t, "cp1", strings.Replace(ccmadmInit, kubeadmYAML, "/etc/lab/audited.yaml", 1)+" --profile /root/profile.yaml")
-	join := l.joinCommand(t)
+	l.must(t, "cp1", strings.Replace(l.step.made(ccmadmInit), kubeadmYAML, "/etc/lab/audited.yaml", 1)+" --profile /root/profile.yaml")
+	join := l.step.made(l.joinCommand(t))
 	l.must(t, "w1", join)
 	plain := strings.Replace(join, "ccmadm join", "kubeadm join", 1)
 	l.must(t, "w2", "ccmadm join phase kubelet && "+plain) // with the drop-in
