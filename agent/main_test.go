@@ -25,7 +25,7 @@ func ownNamespace(t *testing.T) {
 	must(t, err)
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

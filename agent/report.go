@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -21,7 +22,7 @@ import (
 const (
 	// gather is how long changes gather before they are reported.
 	gather = 20 * time.Millisecond
-	// renewPeriod is how often a report is renewed that says nothing new. Who reads it takes a minute for dead.
+	// renewPeriod is how often an agent says that it is alive. It counts as dead after [objects.LiveTime].
 	renewPeriod = 20 * time.Second
 	// reportRetry is the shortest pause after a report that was not written, whatever changes meanwhile.
 	reportRetry = time.Second
@@ -41,6 +42,8 @@ type reporter struct {
 	// written are told what was sent, and what the API server has of it, or why it has refused it.
 	written []func(sent, kept *v1alpha1.NodeAgentStatus, refused error)
 
+	lease   *lease
+	reader  *reader
 	changes chan struct{}
 	gone    chan struct{}
 	last    *v1alpha1.NodeAgent // as the API server returned it
@@ -54,9 +57,13 @@ func newReporter(config *rest.Config, node, version string, c *caches) (*reporte
 	r := &reporter{
 		node: node, version: version,
 		agents: client.NodeAgents, nodes: c.nodes,
+		lease: &lease{node: node, client: client.NodeAgentLeases, nodes: c.nodes}, reader: c.reader,
 		changes: make(chan struct{}, 1), gone: make(chan struct{}, 1),
 	}
-	if _, err := c.agents.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: r.deleted}); err != nil {
+	_, err = c.agents.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: r.marked, UpdateFunc: func(_, object any) { r.marked(object) }, DeleteFunc: r.deleted,
+	})
+	if err != nil {
 		return nil, fmt.Errorf("watch: %w", err)
 	}
 	return r, nil
@@ -68,6 +75,13 @@ func (r *reporter) deleted(object any) {
 		return
 	}
 	ask(r.gone)
+}
+
+// marked asks for a new report if the manager has taken this Node's vote, because the agent was silent: a report returns it.
+func (r *reporter) marked(object any) {
+	if a, is := object.(*v1alpha1.NodeAgent); is && a.Name == r.node && a.Silent() {
+		r.changed()
+	}
 }
 
 // changed asks for a report soon. It does not wait.
@@ -101,16 +115,20 @@ func (r *reporter) run(ctx context.Context) {
 		return
 	}
 	var retry retries
-	for {
-		err := r.write(ctx)
+	for say := r.write; ; {
+		err := say(ctx)
 		if objects.Refused(err) {
 			r.tell(nil, nil, err)
 		}
 		pause := retry.after(err)
 		if err == nil {
 			pause = renewPeriod
+			if trusted := r.reader.trusted(time.Now()); trusted > 0 {
+				pause = min(pause, trusted) // then this Node's report may be needed at once
+			}
 		}
 		again := time.After(pause)
+		say = r.write
 		if err != nil && ctx.Err() == nil {
 			klog.ErrorS(err, "Failed to write this Node's report; retrying", "after", pause)
 			select {
@@ -122,12 +140,31 @@ func (r *reporter) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-again:
+			say = r.renew
 		case <-r.changes:
 			time.Sleep(gather)
 		case <-r.gone:
 			r.last = nil
 		}
 	}
+}
+
+// renew says that the agent is alive, where there was no change: by its lease if a manager watches these, else by its report.
+// Some of a report is found out only when it is made.
+func (r *reporter) renew(ctx context.Context) error {
+	if r.reader.trusted(time.Now()) <= 0 || r.last == nil {
+		return r.write(ctx)
+	}
+	next := r.status()
+	next.RenewTime = r.last.Status.RenewTime
+	if !equality.Semantic.DeepEqual(next, r.last.Status) {
+		return r.write(ctx)
+	}
+	err := r.lease.renew(ctx)
+	if objects.Refused(err) || apierrors.IsNotFound(err) { // permissions or definitions of an earlier release
+		return r.write(ctx)
+	}
+	return err
 }
 
 // write replaces the status, and makes the object if there is none.
@@ -141,12 +178,7 @@ func (r *reporter) write(ctx context.Context) error {
 		}
 	}
 	next := r.last.DeepCopy()
-	// The lists of voters stay until the announcer has begun with them.
-	next.Status = v1alpha1.NodeAgentStatus{Version: r.version, RenewTime: metav1.NowMicro(), Voters: r.last.Status.Voters}
-	for _, add := range r.sources {
-		add(&next.Status)
-	}
-	next.Status.Announced = int32(len(next.Status.Announcements))
+	next.Status = r.status()
 	written, err := r.agents.UpdateStatus(ctx, next, metav1.UpdateOptions{})
 	if err != nil {
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
@@ -157,6 +189,16 @@ func (r *reporter) write(ctx context.Context) error {
 	r.last = written
 	r.tell(&next.Status, &written.Status, nil)
 	return nil
+}
+
+// status is what is to be reported now. The lists of voters stay until the announcer has begun with them.
+func (r *reporter) status() v1alpha1.NodeAgentStatus {
+	s := v1alpha1.NodeAgentStatus{Version: r.version, RenewTime: metav1.NowMicro(), Voters: r.last.Status.Voters}
+	for _, add := range r.sources {
+		add(&s)
+	}
+	s.Announced = int32(len(s.Announcements))
+	return s
 }
 
 func (r *reporter) tell(sent, kept *v1alpha1.NodeAgentStatus, refused error) {

@@ -65,7 +65,7 @@ func ends(t *testing.T, cancel context.CancelFunc, ended <-chan error) {
 	}
 }
 
-func applyDefinitions(t *testing.T) {
+func applyDefinitions(t testing.TB) {
 	t.Helper()
 	crds, err := manifests.CRDs()
 	if err != nil {

@@ -25,6 +25,7 @@ func ownKinds() map[string]any {
 		v1alpha1.BGPPeerKind:     v1alpha1.BGPPeer{},
 		templates.Kind:           templates.Profile{},
 		v1alpha1.NodeAgentKind:   nil,
+		"NodeAgentLease":         nil,
 		"NodeRoutes":             nil,
 		state.RecordKind:         nil,
 		state.LocalStateKind:     nil,

@@ -3,6 +3,7 @@ package manifests_test
 import (
 	"bytes"
 	"context"
+	"maps"
 	"testing"
 	"time"
 
@@ -90,28 +91,30 @@ func TestCluster_NodeAgent_WritesItsOwnReportOnly(t *testing.T) {
 			t.Errorf("write the status of %s: %v, want it forbidden: %t", name, err, wantForbidden)
 		}
 	}
-	expectOwnRoutesOnly(t, a, admin)
+	expectOwnOnly(t, a, admin, "NodeRoutes", "noderoutes", nil)
+	expectOwnOnly(t, a, admin, "NodeAgentLease", "nodeagentleases", map[string]any{"renewTime": "2026-11-21T10:00:00.000000Z"})
 }
 
-// expectOwnRoutesOnly has the agent of agent-a write its routes, and those of agent-b, which the administrator has made.
-func expectOwnRoutesOnly(t *testing.T, a, admin dynamic.Interface) {
+// expectOwnOnly has the agent of agent-a write its own object of a kind, and that of agent-b, which the administrator has made.
+func expectOwnOnly(t *testing.T, a, admin dynamic.Interface, kind, resource string, fields map[string]any) {
 	t.Helper()
-	kind := v1alpha1.GroupVersion().WithResource("noderoutes")
+	objects := v1alpha1.GroupVersion().WithResource(resource)
 	for name, wantForbidden := range map[string]bool{"agent-a": false, "agent-b": true} {
 		object := nodeAgent(name)
-		object.SetKind("NodeRoutes")
-		made, err := a.Resource(kind).Create(t.Context(), object, metav1.CreateOptions{})
+		object.SetKind(kind)
+		maps.Copy(object.Object, fields)
+		made, err := a.Resource(objects).Create(t.Context(), object, metav1.CreateOptions{})
 		if apierrors.IsForbidden(err) != wantForbidden || !wantForbidden && err != nil {
-			t.Errorf("create the routes of %s: %v, want it forbidden: %t", name, err, wantForbidden)
+			t.Errorf("create the %s of %s: %v, want it forbidden: %t", kind, name, err, wantForbidden)
 		}
 		if wantForbidden {
-			if made, err = admin.Resource(kind).Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+			if made, err = admin.Resource(objects).Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		_, err = a.Resource(kind).Update(t.Context(), made, metav1.UpdateOptions{})
+		_, err = a.Resource(objects).Update(t.Context(), made, metav1.UpdateOptions{})
 		if apierrors.IsForbidden(err) != wantForbidden || !wantForbidden && err != nil {
-			t.Errorf("write the routes of %s: %v, want it forbidden: %t", name, err, wantForbidden)
+			t.Errorf("write the %s of %s: %v, want it forbidden: %t", kind, name, err, wantForbidden)
 		}
 	}
 }

@@ -25,6 +25,7 @@ func TestNodeAgent_DefinitionsAlways(t *testing.T) {
 	}
 	want := []string{
 		"CustomResourceDefinition/addresspools.ccmadm.dev", "CustomResourceDefinition/bgppeers.ccmadm.dev",
+		"CustomResourceDefinition/nodeagentleases.ccmadm.dev",
 		"CustomResourceDefinition/nodeagents.ccmadm.dev", "CustomResourceDefinition/noderoutes.ccmadm.dev",
 	}
 	if diff := cmp.Diff(want, names); diff != "" {

@@ -54,6 +54,11 @@ func (c *Cloud) connectBalancer(factory informers.SharedInformerFactory, recorde
 	if machines := c.nodes.Load(); machines != nil {
 		settings.Listed = machines.ListedAddresses
 	}
+	leases, err := c.watchAgents()
+	if err != nil {
+		return err
+	}
+	settings.Leases = leases.Leases
 	served, err := balancer.New(settings)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync/atomic"
 
 	"k8s.io/client-go/informers"
@@ -11,6 +12,7 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/agentleases"
 	"github.com/ccmadm/ccmadm/provider/objects"
 	"github.com/ccmadm/ccmadm/provider/routes"
 )
@@ -34,6 +36,10 @@ func (c *Cloud) connectRoutes(factory informers.SharedInformerFactory) error {
 	if err != nil {
 		return err
 	}
+	leases, err := c.watchAgents()
+	if err != nil {
+		return err
+	}
 	reports, reportsKnown, err := explained("NodeRoutes", objects.Informer(client.NodeRoutes, &v1alpha1.NodeRoutes{}))
 	if err != nil {
 		return err
@@ -41,6 +47,9 @@ func (c *Cloud) connectRoutes(factory informers.SharedInformerFactory) error {
 	synced := func() error { return errors.Join(agentsKnown(), reportsKnown()) }
 	served := &routes.Routes{
 		AddOns: &routes.AddOns{Client: c.cluster.client}, Nodes: factory.Core().V1().Nodes().Lister(), Synced: synced,
+	}
+	if err := served.Follow(leases.Informer); err != nil {
+		return err
 	}
 	for _, informer := range []cache.SharedIndexInformer{agents, reports} {
 		if err := served.Follow(informer); err != nil {
@@ -50,6 +59,26 @@ func (c *Cloud) connectRoutes(factory informers.SharedInformerFactory) error {
 	}
 	c.routes.Store(served)
 	return nil
+}
+
+// watchAgents watches the NodeAgentLeases of agents, once for load balancers and routes.
+func (c *Cloud) watchAgents() (*agentleases.Reader, error) {
+	if c.leases != nil {
+		return c.leases, nil
+	}
+	client, err := objects.New(c.cluster.config)
+	if err != nil {
+		return nil, err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, err
+	}
+	if c.leases, err = agentleases.New(c.cluster.client, client, host); err != nil {
+		return nil, err
+	}
+	go c.leases.Run(c.cluster.ctx)
+	return c.leases, nil
 }
 
 // explained returns an informer, which waits until the definition of its objects is installed, and a function that says

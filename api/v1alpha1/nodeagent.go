@@ -16,7 +16,7 @@ const NodeAgentKind = "NodeAgent"
 // +kubebuilder:printcolumn:name="Announces",type=integer,JSONPath=`.status.announced`
 // +kubebuilder:printcolumn:name="Routes",type=integer,JSONPath=`.status.routed`
 // +kubebuilder:printcolumn:name="Draining",type=boolean,JSONPath=`.status.draining`
-// +kubebuilder:printcolumn:name="Seen",type=date,JSONPath=`.status.renewTime`
+// +kubebuilder:printcolumn:name="Written",type=date,JSONPath=`.status.renewTime`
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 type NodeAgent struct {
@@ -31,7 +31,8 @@ type NodeAgent struct {
 type NodeAgentStatus struct {
 	// Version of the agent.
 	Version string `json:"version,omitempty"`
-	// RenewTime is when the agent wrote this: after every change, and every 20 seconds.
+	// RenewTime is when the agent wrote this: after every change, and every 20 seconds while no cloud-controller-manager watches
+	// NodeAgentLeases.
 	RenewTime metav1.MicroTime `json:"renewTime,omitzero"`
 	// Draining: the Node hands over its addresses, and acquires none.
 	Draining bool `json:"draining,omitempty"`

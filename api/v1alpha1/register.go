@@ -6,7 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// GroupVersion is the one of our objects in a cluster: AddressPool, BGPPeer, NodeAgent and NodeRoutes.
+// GroupVersion is the one of our objects in a cluster: AddressPool, BGPPeer, NodeAgent, NodeAgentLease and
+// NodeRoutes.
 func GroupVersion() schema.GroupVersion {
 	return schema.GroupVersion{Group: GroupName, Version: "v1alpha1"}
 }
@@ -15,7 +16,7 @@ func GroupVersion() schema.GroupVersion {
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion(),
 		&AddressPool{}, &AddressPoolList{}, &BGPPeer{}, &BGPPeerList{}, &NodeAgent{}, &NodeAgentList{},
-		&NodeRoutes{}, &NodeRoutesList{})
+		&NodeAgentLease{}, &NodeAgentLeaseList{}, &NodeRoutes{}, &NodeRoutesList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion())
 	return nil
 }

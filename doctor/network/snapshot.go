@@ -28,9 +28,6 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// Patience is how old an agent's report may be: it writes every 20 seconds.
-const Patience = time.Minute
-
 // Snapshot is what there was in a cluster at one moment.
 type Snapshot struct {
 	// Now is that moment.
@@ -43,6 +40,8 @@ type Snapshot struct {
 	Pools  []v1alpha1.AddressPool
 	Peers  []v1alpha1.BGPPeer
 	Agents []v1alpha1.NodeAgent
+	// Renewals say which agents are alive.
+	Renewals Renewals
 	// Reported are the routes of agents.
 	Reported []v1alpha1.NodeRoutes
 	Defined  bool
@@ -102,6 +101,9 @@ func (s *Snapshot) readDefined(ctx context.Context, c client.Reader) error {
 	if meta.IsNoMatchError(err) || errors.Is(err, ErrUndefined) {
 		return nil
 	}
+	if err == nil {
+		s.Renewals, err = ReadRenewals(ctx, c)
+	}
 	var routes v1alpha1.NodeRoutesList
 	if undefined := List(ctx, c, "NodeRoutes", &routes); !errors.Is(undefined, ErrUndefined) {
 		err = errors.Join(err, undefined) // else the agents are those of a release before
@@ -137,10 +139,8 @@ func (s *Snapshot) agent(node string) *v1alpha1.NodeAgent {
 	return nil
 }
 
-// silence is how long an agent has not reported.
-func (s *Snapshot) silence(a *v1alpha1.NodeAgent) time.Duration {
-	return s.Now.Sub(a.Status.RenewTime.Time)
-}
+// silence is how long ago an agent was alive.
+func (s *Snapshot) silence(a *v1alpha1.NodeAgent) time.Duration { return s.Renewals.Silence(s.Now, a) }
 
-// live reports whether an agent's report still counts.
+// live reports whether an agent was alive lately.
 func (s *Snapshot) live(a *v1alpha1.NodeAgent) bool { return a != nil && s.silence(a) <= Patience }

@@ -57,18 +57,26 @@ func ReadVIP(ctx context.Context, c client.Reader) (*VIP, error) {
 	if undefined := List(ctx, c, "NodeAgents", &agents); !errors.Is(undefined, ErrUndefined) {
 		err = errors.Join(err, undefined)
 	}
-	if err != nil {
+	renewals, unread := ReadRenewals(ctx, c)
+	if err = errors.Join(err, unread); err != nil {
 		return nil, err
 	}
-	return newVIP(time.Now(), pods.Items, nodes.Items, agents.Items), nil
+	return newVIP(pods.Items, nodes.Items, reports{time.Now(), agents.Items, renewals}), nil
 }
 
-func newVIP(now time.Time, pods []corev1.Pod, nodes []corev1.Node, agents []v1alpha1.NodeAgent) *VIP {
+// reports are what agents say at a moment, and which of them are alive.
+type reports struct {
+	now      time.Time
+	agents   []v1alpha1.NodeAgent
+	renewals Renewals
+}
+
+func newVIP(pods []corev1.Pod, nodes []corev1.Node, said reports) *VIP {
 	v := &VIP{}
 	states := map[string]string{}
 	for i := range pods {
 		p := &pods[i]
-		states[p.Spec.NodeName] = podState(now, p)
+		states[p.Spec.NodeName] = podState(said.now, p)
 		for _, c := range p.Spec.Containers {
 			for _, arg := range c.Args {
 				if address, is := strings.CutPrefix(arg, "--vip="); is {
@@ -86,25 +94,27 @@ func newVIP(now time.Time, pods []corev1.Pod, nodes []corev1.Node, agents []v1al
 			states[nodes[i].Name] = "none"
 		}
 	}
-	reports := reportsOf(now, agents)
-	newest := v.decide(reports)
+	lately := said.lately()
+	newest := v.decide(lately)
 	for name, state := range states {
-		v.Members = append(v.Members, v.member(now, name, state, reports[name], newest))
+		v.Members = append(v.Members, v.member(name, state, lately[name], newest, said))
 	}
 	slices.SortFunc(v.Members, func(a, b VIPMember) int { return strings.Compare(a.Node, b.Node) })
 	return v
 }
 
-// reportsOf are the agents that have told lately of the address, by Node.
-func reportsOf(now time.Time, agents []v1alpha1.NodeAgent) map[string]*v1alpha1.NodeAgent {
-	reports := map[string]*v1alpha1.NodeAgent{}
-	for i := range agents {
-		a := &agents[i]
-		if a.Status.ControlPlaneVIP != nil && now.Sub(a.Status.RenewTime.Time) <= Patience {
-			reports[a.Name] = a
+func (r reports) silence(a *v1alpha1.NodeAgent) time.Duration { return r.renewals.Silence(r.now, a) }
+
+// lately are those of agents that know of the address and are alive, by Node.
+func (r reports) lately() map[string]*v1alpha1.NodeAgent {
+	byNode := map[string]*v1alpha1.NodeAgent{}
+	for i := range r.agents {
+		a := &r.agents[i]
+		if a.Status.ControlPlaneVIP != nil && r.silence(a) <= Patience {
+			byNode[a.Name] = a
 		}
 	}
-	return reports
+	return byNode
 }
 
 // decide finds who has the address, and the votes. Reports are written when something changes: where they differ, the newest
@@ -130,14 +140,14 @@ func (v *VIP) decide(reports map[string]*v1alpha1.NodeAgent) (newest *v1alpha1.N
 	return newest
 }
 
-func (v *VIP) member(now time.Time, name, state string, report, newest *v1alpha1.NodeAgent) VIPMember {
+func (v *VIP) member(name, state string, report, newest *v1alpha1.NodeAgent, said reports) VIPMember {
 	m := VIPMember{Node: name, Pod: state, Has: slices.Contains(v.Owners, name), Votes: slices.Contains(v.Votes, name)}
 	switch {
 	case report == nil:
 		m.Because = "no agent reports from here"
 	case report.Status.ControlPlaneVIP.Has && !m.Has:
 		m.Reported = true
-		m.Because = fmt.Sprintf("it had the address %s ago; %s reports that %s has it", now.Sub(report.Status.RenewTime.Time).Round(time.Second),
+		m.Because = fmt.Sprintf("it had the address %s ago; %s reports that %s has it", said.silence(report).Round(time.Second),
 			newest.Name, strings.Join(v.Owners, ", "))
 	default:
 		m.Reported, m.Because = true, finding.Clean(report.Status.ControlPlaneVIP.Message)

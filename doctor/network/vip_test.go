@@ -91,7 +91,7 @@ func TestVIP(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			v := newVIP(now, tt.pods, nodes, tt.agents)
+			v := newVIP(tt.pods, nodes, reports{now: now, agents: tt.agents})
 			if diff := cmp.Diff("control plane's address "+tt.summary, v.Summary()); diff != "" {
 				t.Errorf("summary (-want +got):\n%s", diff)
 			}
@@ -111,7 +111,7 @@ func TestVIP(t *testing.T) {
 			}
 		})
 	}
-	if v := newVIP(now, nil, nodes, nil); v != nil {
+	if v := newVIP(nil, nodes, reports{now: now}); v != nil {
 		t.Errorf("a cluster without such an address has %+v", v)
 	}
 }

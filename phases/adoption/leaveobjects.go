@@ -65,6 +65,7 @@ func writtenByRuns(subject string) bool {
 		"ConfigMap" + namespace + v1alpha1.JournalName,
 		"ConfigMap" + namespace + v1alpha1.LastGoodMachinesName,
 		leaseKind().Kind + namespace + v1alpha1.RunLeaseName,
+		leaseKind().Kind + namespace + v1alpha1.AgentReaderLease,
 	}, subject)
 }
 

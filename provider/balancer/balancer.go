@@ -5,7 +5,7 @@
 // before the writing is a function of the snapshot. The Balancer is upstream's cloudprovider.LoadBalancer as well, which
 // it answers from the last pass. [Release] gives everything back where load balancers are off.
 //
-// Reads: Services, Nodes, EndpointSlices, Namespaces, ServiceCIDRs, AddressPools, BGPPeers, NodeAgents,
+// Reads: Services, Nodes, EndpointSlices, Namespaces, ServiceCIDRs, AddressPools, BGPPeers, NodeAgents, NodeAgentLeases,
 // kube-proxy's ConfigMap, and its claims.
 // Writes: claims, which are IPAddress objects; annotation ccmadm.dev/allocated, condition
 // ccmadm.dev/LoadBalancerReady, status and Events of Services, and the finalizer of those with our class; status of
@@ -63,6 +63,8 @@ type Settings struct {
 	Endpoint string
 	// Listed returns the addresses that the inventory has of the Node's machine; nil where it has none.
 	Listed func(*corev1.Node) []corev1.NodeAddress
+	// Leases returns the NodeAgentLeases of agents; nil: none are watched.
+	Leases func() []*v1alpha1.NodeAgentLease
 	// NodeNetworks are those of the Nodes, where the configuration has them.
 	NodeNetworks []netip.Prefix
 	Now          func() time.Time
@@ -98,6 +100,14 @@ func New(s Settings) (*Balancer, error) {
 		return nil, fmt.Errorf("watch: %w", err)
 	}
 	return b, nil
+}
+
+// leases are signs of life of agents, beside their reports.
+func (b *Balancer) leases() []*v1alpha1.NodeAgentLease {
+	if b.Leases == nil {
+		return nil
+	}
+	return b.Leases()
 }
 
 // changed asks for a pass.
@@ -192,7 +202,7 @@ func (b *Balancer) look(now time.Time, endpoints map[netip.Addr]bool) (*allocato
 	defer b.mu.Unlock()
 	c := b.caches
 	hosts := allocator.HostsOf(objects.List[*corev1.Node](c.nodes.GetStore()), b.Listed)
-	reports := evaluation.ReadReports(c.nodeAgents(), b.liveness, now, allocator.RankOf(hosts))
+	reports := evaluation.ReadReports(c.nodeAgents(), b.leases(), b.liveness, now, allocator.RankOf(hosts))
 	e := &evaluation.Inputs{Now: now, Reports: reports, Missing: b.missing}
 	e.Machines = evaluation.NewMachines(hosts, reports.Lately, c.endpoints())
 	e.Machines.Namespaces = c.namespaceLabels()

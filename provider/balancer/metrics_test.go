@@ -92,7 +92,7 @@ func inputsOfTwoOwners() *evaluation.Inputs {
 		}
 		agents = append(agents, agent)
 	}
-	return &evaluation.Inputs{Reports: evaluation.ReadReports(agents, alive, now, nil)}
+	return &evaluation.Inputs{Reports: evaluation.ReadReports(agents, nil, alive, now, nil)}
 }
 
 // gathered are the series of this package, without their prefix.
@@ -122,7 +122,7 @@ func gathered(t *testing.T) map[string]float64 {
 func TestMetrics_Stranger(t *testing.T) {
 	agent := &v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 	agent.Status.Conflicts = []v1alpha1.AddressConflict{{Address: "192.0.2.9", MAC: "52:54:00:00:00:09", Interface: "eth0"}}
-	r := evaluation.ReadReports([]*v1alpha1.NodeAgent{agent}, objects.Liveness{}, time.Now(), nil)
+	r := evaluation.ReadReports([]*v1alpha1.NodeAgent{agent}, nil, objects.Liveness{}, time.Now(), nil)
 	if r.Contested() != 1 || r.Announced[netip.MustParseAddr("192.0.2.9")] {
 		t.Errorf("contested: %d", r.Contested())
 	}

@@ -29,11 +29,14 @@ type silenceWatch struct {
 
 // silent are those that have not reported for voteTime, and are not marked so. While none reports, as when the API
 // server is away, nobody's time runs.
-func (h *silenceWatch) silent(now time.Time, agents []*v1alpha1.NodeAgent) []*v1alpha1.NodeAgent {
+func (h *silenceWatch) silent(now time.Time, agents []*v1alpha1.NodeAgent, leases []*v1alpha1.NodeAgentLease) []*v1alpha1.NodeAgent {
 	there, heard := map[string]bool{}, false
 	for _, agent := range agents {
 		there[agent.Name] = true
 		heard = h.liveness.Observe(now, agent) || heard
+	}
+	for _, lease := range leases {
+		heard = h.liveness.ObserveLease(now, lease) || heard
 	}
 	gone := func(name string) bool { return !there[name] }
 	maps.DeleteFunc(h.liveness, func(name string, _ objects.LastReport) bool { return gone(name) })
@@ -42,6 +45,9 @@ func (h *silenceWatch) silent(now time.Time, agents []*v1alpha1.NodeAgent) []*v1
 		clear(h.liveness)
 		for _, agent := range agents {
 			h.liveness.Observe(now, agent)
+		}
+		for _, lease := range leases {
+			h.liveness.ObserveLease(now, lease)
 		}
 	}
 	if heard {
@@ -61,7 +67,7 @@ func (h *silenceWatch) silent(now time.Time, agents []*v1alpha1.NodeAgent) []*v1
 
 // markSilent takes the vote from agents that do not report. Permissions of an older release do not allow it: that is said once.
 func (b *Balancer) markSilent(ctx context.Context) error {
-	for _, agent := range b.silence.silent(b.Now(), b.caches.nodeAgents()) {
+	for _, agent := range b.silence.silent(b.Now(), b.caches.nodeAgents(), b.leases()) {
 		renewed := agent.Status.Renewed()
 		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 			"annotations": map[string]string{v1alpha1.AgentSilentAnnotation: renewed},

@@ -79,7 +79,7 @@ func TestHearing(t *testing.T) {
 						}
 					}
 				}
-				for _, agent := range h.silent(now, agents) {
+				for _, agent := range h.silent(now, agents, nil) {
 					key := agent.Name
 					if _, before := taken[key]; before {
 						key += " again"
@@ -113,7 +113,7 @@ func TestHearing_Refused(t *testing.T) {
 	look := func(from, to time.Duration) {
 		for at := from; at <= to; at += 20 * time.Second {
 			alive.Status.RenewTime = metav1.NewMicroTime(start.Add(at))
-			silent = h.silent(start.Add(at), []*v1alpha1.NodeAgent{dead, alive})
+			silent = h.silent(start.Add(at), []*v1alpha1.NodeAgent{dead, alive}, nil)
 		}
 	}
 	if look(0, voteTime); !slices.Contains(silent, dead) {
@@ -126,5 +126,26 @@ func TestHearing_Refused(t *testing.T) {
 	dead.Status.RenewTime = metav1.NewMicroTime(start)
 	if look(2*voteTime, 3*voteTime); !slices.Contains(silent, dead) {
 		t.Error("another silence is not asked for")
+	}
+}
+
+// An agent that renews its lease alone keeps its vote, until it renews nothing. An agent of an earlier release has none.
+func TestHearing_Leases(t *testing.T) {
+	start := time.Now()
+	leased, older := &v1alpha1.NodeAgent{}, &v1alpha1.NodeAgent{}
+	leased.Name, older.Name = "leased", "older"
+	lease := &v1alpha1.NodeAgentLease{ObjectMeta: metav1.ObjectMeta{Name: "leased"}}
+	unknown := &v1alpha1.NodeAgentLease{ObjectMeta: metav1.ObjectMeta{Name: "without a report"}}
+	h := silenceWatch{liveness: objects.Liveness{}, told: map[string]string{}}
+	const stops = 20 * time.Minute
+	for at := time.Duration(0); at <= stops+voteTime; at += 20 * time.Second {
+		older.Status.RenewTime = metav1.NewMicroTime(start.Add(at))
+		if at <= stops {
+			lease.RenewTime = metav1.NewMicroTime(start.Add(at - time.Hour)) // its clock is wrong
+		}
+		silent := h.silent(start.Add(at), []*v1alpha1.NodeAgent{leased, older}, []*v1alpha1.NodeAgentLease{lease, unknown})
+		if want := at >= stops+voteTime; slices.Contains(silent, leased) != want || slices.Contains(silent, older) {
+			t.Fatalf("after %s these are silent: %v; the leased one: %t", at, silent, want)
+		}
 	}
 }

@@ -6,34 +6,46 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// LiveTime is how old an agent's report may be, since it was seen here for the first time. Agents write theirs every
-// 20 seconds. Their clocks decide nothing: an agent whose clock is a minute behind counts as live, and one whose clock is
-// ahead does not count for longer.
+// LiveTime is how old the last sign of life of an agent may be, since it was seen here for the first time. Agents renew their
+// NodeAgentLease, or their NodeAgent, every 20 seconds. Their clocks decide nothing: an agent whose clock is a minute behind counts as
+// live, and one whose clock is ahead does not count for longer.
 const LiveTime = time.Minute
 
-// Liveness has the last report of each agent, by Node. Its user sees to it that one goroutine at a time uses it.
+// Liveness has the last sign of life of each agent, by Node. Its user sees to it that one goroutine at a time uses it.
 type Liveness map[string]LastReport
 
-// LastReport is that of a NodeAgent.
+// LastReport is the last that was written of a NodeAgent and of its NodeAgentLease.
 type LastReport struct {
-	renewed time.Time // by the agent's clock
-	seen    time.Time // by ours, when renewed became what it is
+	report, lease time.Time // their renewTime, by the agent's clock
+	seen          time.Time // by ours, when one of them became what it is
 }
 
 // Observe notes a report, as often as it comes. It returns whether the report is new: renewed, or the first.
 func (l Liveness) Observe(now time.Time, agent *v1alpha1.NodeAgent) bool {
-	renewed := agent.Status.RenewTime.Time
-	if before, known := l[agent.Name]; known && before.renewed.Equal(renewed) {
+	return l.note(now, agent.Name, LastReport{report: agent.Status.RenewTime.Time, lease: l[agent.Name].lease})
+}
+
+// ObserveLease notes a NodeAgentLease in the same way. An agent without a NodeAgent has said nothing that could count.
+func (l Liveness) ObserveLease(now time.Time, lease *v1alpha1.NodeAgentLease) bool {
+	if _, known := l[lease.Name]; !known {
 		return false
 	}
-	l[agent.Name] = LastReport{renewed: renewed, seen: now}
+	return l.note(now, lease.Name, LastReport{report: l[lease.Name].report, lease: lease.RenewTime.Time})
+}
+
+func (l Liveness) note(now time.Time, node string, last LastReport) bool {
+	if before, known := l[node]; known && before.report.Equal(last.report) && before.lease.Equal(last.lease) {
+		return false
+	}
+	last.seen = now
+	l[node] = last
 	return true
 }
 
-// Live reports whether the agent of a Node has reported lately.
+// Live reports whether the agent of a Node was alive lately.
 func (l Liveness) Live(now time.Time, node string) bool { return l.Within(LiveTime, now, node) }
 
-// Within reports whether it has reported within that time.
+// Within reports whether it was within that time.
 func (l Liveness) Within(d time.Duration, now time.Time, node string) bool {
 	last, there := l[node]
 	return there && now.Sub(last.seen) < d

@@ -1,4 +1,4 @@
-// Package objects reads and writes AddressPools, BGPPeers, NodeAgents and NodeRoutes with their Go types.
+// Package objects reads and writes AddressPools, BGPPeers, NodeAgents, NodeAgentLeases and NodeRoutes with their Go types.
 //
 // Start at New. Client-go's generic clients do the work; generated ones would be the same in some thousand lines.
 //
@@ -29,16 +29,19 @@ type (
 	BGPPeers = gentype.ClientWithList[*v1alpha1.BGPPeer, *v1alpha1.BGPPeerList]
 	// NodeAgents is one, too.
 	NodeAgents = gentype.ClientWithList[*v1alpha1.NodeAgent, *v1alpha1.NodeAgentList]
+	// NodeAgentLeases is one, too.
+	NodeAgentLeases = gentype.ClientWithList[*v1alpha1.NodeAgentLease, *v1alpha1.NodeAgentLeaseList]
 	// NodeRoutes is one, too.
 	NodeRoutes = gentype.ClientWithList[*v1alpha1.NodeRoutes, *v1alpha1.NodeRoutesList]
 )
 
 // Client has one for each kind.
 type Client struct {
-	AddressPools *AddressPools
-	BGPPeers     *BGPPeers
-	NodeAgents   *NodeAgents
-	NodeRoutes   *NodeRoutes
+	AddressPools    *AddressPools
+	BGPPeers        *BGPPeers
+	NodeAgents      *NodeAgents
+	NodeAgentLeases *NodeAgentLeases
+	NodeRoutes      *NodeRoutes
 }
 
 // New makes clients. It sends no request.
@@ -68,6 +71,9 @@ func New(config *rest.Config) (*Client, error) {
 		NodeAgents: gentype.NewClientWithList("nodeagents", client, codec, "",
 			func() *v1alpha1.NodeAgent { return &v1alpha1.NodeAgent{} },
 			func() *v1alpha1.NodeAgentList { return &v1alpha1.NodeAgentList{} }),
+		NodeAgentLeases: gentype.NewClientWithList("nodeagentleases", client, codec, "",
+			func() *v1alpha1.NodeAgentLease { return &v1alpha1.NodeAgentLease{} },
+			func() *v1alpha1.NodeAgentLeaseList { return &v1alpha1.NodeAgentLeaseList{} }),
 		NodeRoutes: gentype.NewClientWithList("noderoutes", client, codec, "",
 			func() *v1alpha1.NodeRoutes { return &v1alpha1.NodeRoutes{} },
 			func() *v1alpha1.NodeRoutesList { return &v1alpha1.NodeRoutesList{} }),

@@ -13,7 +13,7 @@ import (
 	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
-// reports are what the agents say, by Node. The informers of NodeAgents and NodeRoutes write it.
+// reports are what the agents say, by Node. The informers of NodeAgents, NodeAgentLeases and NodeRoutes write it.
 type reports struct {
 	mu     sync.Mutex
 	alive  objects.Liveness
@@ -63,6 +63,8 @@ func (r *reports) take(now time.Time, object any) {
 		}
 		r.alive.Observe(now, object)
 		r.heard = true
+	case *v1alpha1.NodeAgentLease:
+		r.alive.ObserveLease(now, object)
 	case *v1alpha1.NodeRoutes:
 		if r.byNode == nil {
 			r.byNode = map[string]report{}

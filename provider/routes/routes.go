@@ -54,7 +54,7 @@ type key struct {
 
 var _ cloudprovider.Routes = (*Routes)(nil)
 
-// Follow takes the reports from an informer of NodeAgents or NodeRoutes that the caller starts. Both are needed.
+// Follow takes the reports from an informer of NodeAgents, NodeAgentLeases or NodeRoutes that the caller starts. All are needed.
 func (r *Routes) Follow(objects cache.SharedIndexInformer) error {
 	_, err := objects.AddEventHandler(&r.reports)
 	return err

@@ -47,7 +47,7 @@ func newGround(r *Cluster) *ground {
 	g.plane = controlplane.Addresses{Endpoints: r.Endpoints, Servers: controlplane.ServersOf(pointers(r.Servers))}
 	var live []*v1alpha1.NodeAgent
 	for _, agent := range pointers(r.Agents) {
-		if r.Now.Sub(agent.Status.RenewTime.Time) <= network.Patience {
+		if r.Renewals.Silence(r.Now, agent) <= network.Patience {
 			live = append(live, agent)
 		}
 		for _, i := range agent.Status.Interfaces {

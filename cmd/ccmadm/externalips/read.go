@@ -36,10 +36,12 @@ type Cluster struct {
 	// Endpoints are the addresses at which clients reach the API server.
 	Endpoints map[netip.Addr]bool
 	// Pools, Peers and Agents are ours. Defined is false where the cluster does not know AddressPools.
-	Pools   []v1alpha1.AddressPool
-	Peers   []v1alpha1.BGPPeer
-	Agents  []v1alpha1.NodeAgent
-	Defined bool
+	Pools  []v1alpha1.AddressPool
+	Peers  []v1alpha1.BGPPeer
+	Agents []v1alpha1.NodeAgent
+	// Renewals say which agents are alive.
+	Renewals network.Renewals
+	Defined  bool
 }
 
 // Read looks at the cluster once. Server is the host at which the caller reaches it. Whatever cannot be asked for is an error.
@@ -79,6 +81,9 @@ func (r *Cluster) readDefined(ctx context.Context, c client.Reader) error {
 	err := network.List(ctx, c, "AddressPools", &pools)
 	r.Defined = !errors.Is(err, network.ErrUndefined)
 	err = errors.Join(defined(err), defined(network.List(ctx, c, "BGPPeers", &peers)), defined(network.List(ctx, c, "NodeAgents", &agents)))
+	var unread error
+	r.Renewals, unread = network.ReadRenewals(ctx, c)
+	err = errors.Join(err, unread)
 	r.Pools, r.Peers, r.Agents = pools.Items, peers.Items, agents.Items
 	return err
 }

@@ -28,8 +28,8 @@ type Reports struct {
 
 // ReadReports leaves out what agents have said that do not report since, and notes when each has reported. Where one agent
 // announces an address and another one reports that a stranger answers for it, that of the Node with the lower rank is trusted:
-// else one agent could have an address published that is a stranger's.
-func ReadReports(agents []*v1alpha1.NodeAgent, alive objects.Liveness, now time.Time, rank map[string]int) Reports {
+// else one agent could have an address published that is a stranger's. Leases are signs of life beside the reports.
+func ReadReports(agents []*v1alpha1.NodeAgent, leases []*v1alpha1.NodeAgentLease, alive objects.Liveness, now time.Time, rank map[string]int) Reports {
 	r := Reports{Announced: map[netip.Addr]bool{}, conflicts: map[netip.Addr]string{}}
 	announcer, warner := map[netip.Addr]int{}, map[netip.Addr]int{} // the lowest rank of those who do
 	lowest := func(of map[netip.Addr]int, address netip.Addr, name string) bool {
@@ -47,6 +47,11 @@ func ReadReports(agents []*v1alpha1.NodeAgent, alive objects.Liveness, now time.
 	for _, agent := range agents {
 		there[agent.Name] = true
 		alive.Observe(now, agent)
+	}
+	for _, lease := range leases {
+		alive.ObserveLease(now, lease)
+	}
+	for _, agent := range agents {
 		if alive.Within(listeningTime, now, agent.Name) {
 			r.Lately = append(r.Lately, agent)
 		}

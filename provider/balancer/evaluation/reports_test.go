@@ -30,15 +30,15 @@ func TestReports_ClocksOfAgents(t *testing.T) {
 				now = now.Add(20 * time.Second)
 				agent = agent.DeepCopy()
 				agent.Status.RenewTime = metav1.NewMicroTime(now.Add(skew))
-				if r := ReadReports([]*v1alpha1.NodeAgent{agent}, alive, now, nil); !r.Announced[address] || len(r.Agents) != 1 {
+				if r := ReadReports([]*v1alpha1.NodeAgent{agent}, nil, alive, now, nil); !r.Announced[address] || len(r.Agents) != 1 {
 					t.Fatalf("after %s its report counts for nothing: %+v", now.Sub(start), r)
 				}
 			}
 			now = now.Add(objects.LiveTime)
-			if r := ReadReports([]*v1alpha1.NodeAgent{agent}, alive, now, nil); r.Announced[address] || !slices.Equal(r.silent, []string{"a"}) {
+			if r := ReadReports([]*v1alpha1.NodeAgent{agent}, nil, alive, now, nil); r.Announced[address] || !slices.Equal(r.silent, []string{"a"}) {
 				t.Errorf("it was silent for %s, and its report counts: %+v", objects.LiveTime, r)
 			}
-			if ReadReports(nil, alive, now, nil); len(alive) > 0 {
+			if ReadReports(nil, nil, alive, now, nil); len(alive) > 0 {
 				t.Errorf("its Node is gone, and remembered: %v", alive)
 			}
 		})
@@ -56,7 +56,7 @@ func TestReports_ListeningOfSilentAgents(t *testing.T) {
 	}
 	agents, alive := []*v1alpha1.NodeAgent{agent}, objects.Liveness{}
 	taken := func(alive objects.Liveness, now time.Time) bool {
-		r := ReadReports(agents, alive, now, nil)
+		r := ReadReports(agents, nil, alive, now, nil)
 		return NewMachines(nil, r.Lately, nil).listening["a"][port{9100, corev1.ProtocolTCP}]
 	}
 	for _, tt := range []struct {
@@ -105,13 +105,13 @@ func TestReports_OneAgentAgainstAnother(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			alive := objects.Liveness{}
 			var again []*v1alpha1.NodeAgent
-			ReadReports(tt.agents, alive, start, nil)
+			ReadReports(tt.agents, nil, alive, start, nil)
 			for _, agent := range tt.agents {
 				agent = agent.DeepCopy()
 				agent.Status.RenewTime = metav1.NewMicroTime(start.Add(time.Second))
 				again = append(again, agent)
 			}
-			r := ReadReports(again, alive, start.Add(time.Second), map[string]int{"old": 0, "young": 1})
+			r := ReadReports(again, nil, alive, start.Add(time.Second), map[string]int{"old": 0, "young": 1})
 			if len(r.Agents) != len(tt.agents) {
 				t.Fatalf("%d agents live", len(r.Agents))
 			}
@@ -131,5 +131,29 @@ func TestInputs_WithoutAgents(t *testing.T) {
 	f := e.silence(as, false)
 	if f == nil || f.ID != finding.NotAnnounced || !strings.Contains(f.Message, "there is no node agent") {
 		t.Errorf("got %+v", f)
+	}
+}
+
+// What an agent has reported counts as long as it renews its lease, and no longer.
+func TestReports_Leases(t *testing.T) {
+	address := netip.MustParseAddr("192.0.2.1")
+	agent := &v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+	agent.Status.Announcements = []v1alpha1.Announcement{{Address: address.String(), Level: v1alpha1.LevelL2}}
+	agents, alive := []*v1alpha1.NodeAgent{agent}, objects.Liveness{}
+	var leases []*v1alpha1.NodeAgentLease
+	for _, name := range []string{"a", "without a report"} {
+		leases = append(leases, &v1alpha1.NodeAgentLease{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	now := start
+	for range 10 {
+		now = now.Add(20 * time.Second)
+		leases[0].RenewTime = metav1.NewMicroTime(now)
+		if r := ReadReports(agents, leases, alive, now, nil); !r.Announced[address] || len(r.Agents) != 1 || len(alive) != 1 {
+			t.Fatalf("after %s its report counts for nothing: %+v", now.Sub(start), r)
+		}
+	}
+	now = now.Add(objects.LiveTime)
+	if r := ReadReports(agents, leases, alive, now, nil); r.Announced[address] || !slices.Equal(r.silent, []string{"a"}) {
+		t.Errorf("its lease was not renewed for %s, and its report counts: %+v", objects.LiveTime, r)
 	}
 }

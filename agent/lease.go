@@ -1,0 +1,138 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/objects"
+)
+
+// longestTrust is how long an agent relies on a renewal of the reader's Lease, whatever that says: its last report may be renewPeriod
+// old, the next one takes time, and a manager that reads nothing else takes the agent for dead after [objects.LiveTime].
+const longestTrust = objects.LiveTime - renewPeriod - reportTimeout
+
+// lease renews the NodeAgentLease of its own Node.
+type lease struct {
+	node   string
+	client *objects.NodeAgentLeases
+	nodes  cache.SharedIndexInformer
+	last   *v1alpha1.NodeAgentLease // as the API server returned it
+}
+
+// renew writes that the agent is alive, and makes the object where there is none.
+func (l *lease) renew(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	var err error
+	if l.last == nil {
+		if l.last, err = l.client.Get(ctx, l.node, metav1.GetOptions{}); apierrors.IsNotFound(err) {
+			return l.create(ctx)
+		}
+		if err != nil {
+			l.last = nil
+			return fmt.Errorf("get NodeAgentLease/%s: %w", l.node, err)
+		}
+	}
+	next := l.last.DeepCopy()
+	next.RenewTime = metav1.NowMicro()
+	if l.last, err = l.client.Update(ctx, next, metav1.UpdateOptions{}); err != nil {
+		l.last = nil // another program has written it, or it has gone
+		return fmt.Errorf("update NodeAgentLease/%s: %w", l.node, err)
+	}
+	return nil
+}
+
+func (l *lease) create(ctx context.Context) error {
+	l.last = nil
+	meta, err := ownedByNode(l.nodes, l.node)
+	if err != nil {
+		return fmt.Errorf("create NodeAgentLease/%s: %w", l.node, err)
+	}
+	made, err := l.client.Create(ctx, &v1alpha1.NodeAgentLease{ObjectMeta: meta, RenewTime: metav1.NowMicro()}, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("create NodeAgentLease/%s: %w", l.node, err)
+	}
+	l.last = made
+	return nil
+}
+
+// reader tells whether a cloud-controller-manager watches NodeAgentLeases: one that does renews a Lease of its own.
+type reader struct {
+	informer cache.SharedIndexInformer
+	renewed  metav1.MicroTime // as it was seen last
+	until    atomic.Int64     // when that was too long ago, by this machine's clock, in nanoseconds
+}
+
+// newReader makes it. Its informer waits to be run.
+func newReader(client kubernetes.Interface) (*reader, error) {
+	r := &reader{}
+	one := informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, v1alpha1.AgentReaderLease).String()
+	})
+	r.informer = informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(v1alpha1.Namespace), one).
+		Coordination().V1().Leases().Informer()
+	var told atomic.Bool
+	err := r.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, reflector *cache.Reflector, err error) {
+		if !apierrors.IsForbidden(err) {
+			cache.DefaultWatchErrorHandler(ctx, reflector, err)
+		} else if !told.Swap(true) { // permissions of an earlier release
+			klog.ErrorS(err, "Failed to watch a Lease; the NodeAgent is renewed instead", "lease", v1alpha1.AgentReaderLease)
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("watch: %w", err)
+	}
+	_, err = r.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		// What is there at the start may be of a manager that has gone: a renewal counts.
+		AddFunc: func(object any) { r.renewed = renewTime(object) },
+		UpdateFunc: func(_, object any) {
+			if renewed := renewTime(object); !renewed.Equal(&r.renewed) {
+				r.renewed = renewed
+				r.trust(time.Now(), object)
+			}
+		},
+		DeleteFunc: func(any) { r.until.Store(0) },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("watch: %w", err)
+	}
+	return r, nil
+}
+
+func renewTime(object any) metav1.MicroTime {
+	if l, is := object.(*coordinationv1.Lease); is && l.Spec.RenewTime != nil {
+		return *l.Spec.RenewTime
+	}
+	return metav1.MicroTime{}
+}
+
+// trust notes a renewal.
+func (r *reader) trust(now time.Time, object any) {
+	l, is := object.(*coordinationv1.Lease)
+	if !is {
+		return
+	}
+	seconds := time.Duration(ptr.Deref(l.Spec.LeaseDurationSeconds, 0)) * time.Second
+	r.until.Store(now.Add(min(seconds, longestTrust)).UnixNano())
+}
+
+// trusted is for how long it can be relied on from now on that a manager watches NodeAgentLeases; 0 or less: none does.
+func (r *reader) trusted(now time.Time) time.Duration {
+	if r == nil {
+		return 0
+	}
+	return time.Unix(0, r.until.Load()).Sub(now)
+}

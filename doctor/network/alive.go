@@ -1,0 +1,39 @@
+package network
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// Patience is how old the last sign of life of an agent may be: there is one every 20 seconds.
+const Patience = time.Minute
+
+// Renewals are the times of NodeAgentLeases, by Node.
+type Renewals map[string]time.Time
+
+// ReadRenewals reads NodeAgentLeases. A cluster without them is no error: its agents are of an earlier release.
+func ReadRenewals(ctx context.Context, c client.Reader) (Renewals, error) {
+	var leases v1alpha1.NodeAgentLeaseList
+	if err := List(ctx, c, "NodeAgentLeases", &leases); err != nil && !errors.Is(err, ErrUndefined) {
+		return nil, err
+	}
+	r := Renewals{}
+	for i := range leases.Items {
+		r[leases.Items[i].Name] = leases.Items[i].RenewTime.Time
+	}
+	return r, nil
+}
+
+// Silence is how long ago an agent has written its report or its lease.
+func (r Renewals) Silence(now time.Time, a *v1alpha1.NodeAgent) time.Duration {
+	last := a.Status.RenewTime.Time
+	if renewed := r[a.Name]; renewed.After(last) {
+		last = renewed
+	}
+	return now.Sub(last)
+}
