@@ -38,22 +38,22 @@ func (k *recording) RoundTrip(request *http.Request) (*http.Response, error) {
 	defer k.mu.Unlock()
 	path := strings.TrimSuffix(request.URL.Path, "/status")
 	kind := strings.Split(path, "/")[4]
-	answer := func(code int, body string) (*http.Response, error) {
+	answer := func(code int, body string) *http.Response {
 		return &http.Response{
 			StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)), Request: request,
-		}, nil
+		}
 	}
-	status := func(code int, reason metav1.StatusReason) (*http.Response, error) {
+	status := func(code int, reason metav1.StatusReason) *http.Response {
 		return answer(code, fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","code":%d,"reason":%q}`, code, reason))
 	}
 	if kind == "nodeagentleases" && k.leases != 0 {
-		return status(k.leases, map[int]metav1.StatusReason{404: metav1.StatusReasonNotFound, 403: metav1.StatusReasonForbidden}[k.leases])
+		return status(k.leases, map[int]metav1.StatusReason{404: metav1.StatusReasonNotFound, 403: metav1.StatusReasonForbidden}[k.leases]), nil
 	}
 	if request.Method == http.MethodGet {
 		if body, there := k.objects[path]; there {
-			return answer(http.StatusOK, string(body))
+			return answer(http.StatusOK, string(body)), nil
 		}
-		return status(http.StatusNotFound, metav1.StatusReasonNotFound)
+		return status(http.StatusNotFound, metav1.StatusReasonNotFound), nil
 	}
 	body, err := io.ReadAll(request.Body)
 	if err != nil {
@@ -64,7 +64,7 @@ func (k *recording) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	k.objects[path] = body
 	k.writes[kind] = append(k.writes[kind], time.Now())
-	return answer(http.StatusOK, string(body))
+	return answer(http.StatusOK, string(body)), nil
 }
 
 // count is how often a kind was written since then.

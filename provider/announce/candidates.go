@@ -1,6 +1,7 @@
 package announce
 
 import (
+	"encoding/binary"
 	"maps"
 	"net/netip"
 	"slices"
@@ -23,52 +24,123 @@ type Endpoints struct {
 	Slices []*discoveryv1.EndpointSlice
 }
 
-// SetCandidates fills in and sorts what is announced: the Claims, and for each the Nodes that may announce it.
+// SetCandidates fills in and sorts what is announced: the Claims, and for each the Nodes that may announce it. Claims of a pool whose
+// addresses are in the same subnets share their lists: with a thousand Nodes and as many addresses, most of what there is to find out
+// is the same for all.
 func (v *View) SetCandidates(e Endpoints) {
 	local := e.localNodes(v.Claims)
 	slices.SortFunc(v.Claims, func(a, b Claim) int { return a.Address.Compare(b.Address) })
 	staying := slices.Sorted(maps.Keys(v.Nodes))
 	staying = slices.DeleteFunc(staying, func(name string) bool { return v1alpha1.Leaving(v.Nodes[name]) != "" })
-	selected, preferred := map[string][]string{}, map[string][]string{} // of those that stay, by pool
+	selected, preferred := map[string][]string{}, map[string]map[string]bool{} // of those that stay, by pool
+	subnets, same := v.subnets(), map[likeness]able{}
 	for i := range v.Claims {
 		c := &v.Claims[i]
 		if _, known := selected[c.Pool]; !known {
 			selected[c.Pool], preferred[c.Pool] = v.selected(c.Pool, staying), v.preferred(c.Pool, staying)
 		}
-		c.Candidates, c.Ending = v.candidates(*c, selected[c.Pool], local), nil
+		like := likeness{c.Level, c.Pool, subnets.around(c.Address)}
+		nodes, known := same[like]
+		if !known {
+			nodes = v.able(*c, selected[c.Pool])
+			same[like] = nodes
+		}
+		c.Candidates, c.Ending = v.candidates(*c, nodes, local)
 		if len(c.Candidates) == 0 && !c.Probed && c.Level.OnLink() {
 			// The address is published once the network was probed for it, which needs no endpoint.
-			c.Candidates = v.candidates(*c, selected[c.Pool], nil)
+			c.Candidates, c.Ending = v.candidates(*c, nodes, nil)
 		}
 		c.Preferred, c.ReturnAfter = nil, v.returnAfter(c.Pool)
+		if len(preferred[c.Pool]) == 0 {
+			continue
+		}
 		for _, name := range c.Candidates {
-			if slices.Contains(preferred[c.Pool], name) {
+			if preferred[c.Pool][name] {
 				c.Preferred = append(c.Preferred, name)
-			}
-			if local.at(*c, name) == endpointEnding {
-				c.Ending = append(c.Ending, name)
 			}
 		}
 	}
 }
 
-// candidates are those of the Nodes that can announce the address, and have an endpoint where the Service wants one.
-func (v *View) candidates(c Claim, nodes []string, local localEndpoints) []string {
-	var eligible, excluded []string
+// likeness is what claims have in common that the same Nodes can announce.
+type likeness struct {
+	level   v1alpha1.Level
+	pool    string
+	subnets string
+}
+
+// subnets are those of all interfaces.
+type subnets []netip.Prefix
+
+func (v *View) subnets() subnets {
+	seen := map[string]bool{} // as text: most Nodes have addresses of their own, and parsing is the work
+	distinct := map[netip.Prefix]bool{}
+	for _, agent := range v.Agents {
+		for _, i := range agent.Status.Interfaces {
+			for _, text := range i.Addresses {
+				if seen[text] {
+					continue
+				}
+				seen[text] = true
+				if prefix, err := netip.ParsePrefix(text); err == nil {
+					distinct[prefix.Masked()] = true
+				}
+			}
+		}
+	}
+	return slices.Collect(maps.Keys(distinct))
+}
+
+// around tells apart addresses that are in different subnets.
+func (s subnets) around(address netip.Addr) string {
+	var key []byte
+	for i, prefix := range s {
+		if prefix.Contains(address) {
+			key = binary.AppendUvarint(key, uint64(i))
+		}
+	}
+	return string(key)
+}
+
+// able are the Nodes that can announce an address, and have an agent for it. Those with the label that excludes a Node are apart.
+type able struct{ eligible, excluded []string }
+
+func (v *View) able(c Claim, nodes []string) able {
+	var a able
 	for _, name := range nodes {
-		if !v.agent(name, c.Level) || !v.hears(name, c) || local.at(c, name) == endpointNone {
+		if !v.agent(name, c.Level) || !v.hears(name, c) {
 			continue
 		}
 		if _, labelled := v.Nodes[name].Labels[v1alpha1.ExcludeLabel]; labelled && v.policy(c) != v1alpha1.ExcludeIgnore {
-			excluded = append(excluded, name)
-			continue
+			a.excluded = append(a.excluded, name)
+		} else {
+			a.eligible = append(a.eligible, name)
 		}
-		eligible = append(eligible, name)
+	}
+	return a
+}
+
+// candidates are those of the Nodes that have an endpoint where the Service wants one, and which of these endpoints are told to end.
+// The result may be shared.
+func (v *View) candidates(c Claim, nodes able, local localEndpoints) (candidates, ending []string) {
+	eligible, excluded := nodes.eligible, nodes.excluded
+	wants := local.want(c)
+	if wants {
+		none := func(name string) bool { return local.at(c, name) == endpointNone }
+		eligible, excluded = slices.DeleteFunc(slices.Clone(eligible), none), slices.DeleteFunc(slices.Clone(excluded), none)
 	}
 	if len(eligible) == 0 && v.policy(c) == v1alpha1.ExcludeAuto {
-		return excluded // kubeadm labels all control planes: a cluster of nothing else has no other Node
+		eligible = excluded // kubeadm labels all control planes: a cluster of nothing else has no other Node
 	}
-	return eligible
+	if !wants {
+		return eligible, nil
+	}
+	for _, name := range eligible {
+		if local.at(c, name) == endpointEnding {
+			ending = append(ending, name)
+		}
+	}
+	return eligible, ending
 }
 
 // agent reports whether the Node has an agent. That this one is here needs no report: BGP does not go when it is
@@ -94,12 +166,16 @@ func (v *View) selected(pool string, nodes []string) []string {
 }
 
 // preferred are those of the Nodes that the pool prefers: none, if it says nothing.
-func (v *View) preferred(pool string, nodes []string) []string {
+func (v *View) preferred(pool string, nodes []string) map[string]bool {
 	p := v.Pools[pool]
 	if p == nil || p.Spec.PreferredNodes.Selector == nil {
 		return nil
 	}
-	return v.matching(p.Spec.PreferredNodes.Selector, nodes)
+	preferred := map[string]bool{}
+	for _, name := range v.matching(p.Spec.PreferredNodes.Selector, nodes) {
+		preferred[name] = true
+	}
+	return preferred
 }
 
 func (v *View) returnAfter(pool string) time.Duration {
@@ -206,6 +282,11 @@ func stateOf(c discoveryv1.EndpointConditions) endpointState {
 		return endpointEnding
 	}
 	return endpointNone
+}
+
+// want reports whether one of the claim's Services wants endpoints on the Node.
+func (l localEndpoints) want(c Claim) bool {
+	return len(l) > 0 && slices.ContainsFunc(c.Deciding(), func(service types.NamespacedName) bool { return l[service] != nil })
 }
 
 // at is the worst state on the Node of the claim's Services, of those that want an endpoint there.
