@@ -31,7 +31,7 @@ func newAnnouncers(ctx context.Context, config *rest.Config, o Options, c *cache
 		return nil, err
 	}
 	announcer := l2.New(l2.Options{
-		Node: o.NodeName, Key: key, Listen: o.Address, Port: o.HeartbeatPort, Changed: report.changed, KeepVoters: true,
+		Node: o.NodeName, Key: key, Listen: o.Address, Port: o.HeartbeatPort, Changed: report.announced, KeepVoters: true,
 		Log: klog.FromContext(ctx).WithName("l2"),
 		Conflict: func(claim announce.Claim, conflict v1alpha1.AddressConflict) {
 			warnOfConflict(events, c, claim, conflict)
@@ -40,9 +40,10 @@ func newAnnouncers(ctx context.Context, config *rest.Config, o Options, c *cache
 	if o.Count != nil {
 		o.Count(announcer.Counts)
 	}
-	announcers := []announce.Announcer{announcer, bgp.New(klog.FromContext(ctx).WithName("bgp"), report.changed)}
+	announcers := []announce.Announcer{announcer, bgp.New(klog.FromContext(ctx).WithName("bgp"), report.announced)}
 	for _, a := range announcers {
 		report.sources = append(report.sources, a.Report)
+		report.announcing = append(report.announcing, a.Report)
 	}
 	report.written = append(report.written, announcer.Written)
 	return announcers, nil

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -20,9 +21,15 @@ import (
 	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
-// longestTrust is how long an agent relies on a renewal of the reader's Lease, whatever that says: its last report may be renewPeriod
-// old, the next one takes time, and a manager that reads nothing else takes the agent for dead after [objects.LiveTime].
-const longestTrust = objects.LiveTime - renewPeriod - reportTimeout
+const (
+	// longestTrust is how long an agent relies on a renewal of the reader's Lease, whatever that says: its last report may be
+	// renewPeriod old, the next one takes time, and a manager that reads nothing else takes the agent for dead after
+	// [objects.LiveTime].
+	longestTrust = objects.LiveTime - renewPeriod - reportTimeout
+	// trustSpread is by how much agents' trust differs, so that not all of them report at the same moment where a manager stops. The
+	// shortest outlasts a change of leaders.
+	trustSpread = 6 * time.Second
+)
 
 // lease renews the NodeAgentLease of its own Node.
 type lease struct {
@@ -69,16 +76,21 @@ func (l *lease) create(ctx context.Context) error {
 	return nil
 }
 
-// reader tells whether a cloud-controller-manager watches NodeAgentLeases: one that does renews a Lease of its own.
+// reader tells whether a cloud-controller-manager watches NodeAgentLeases and NodeAnnouncements: one that does renews a Lease of its own.
 type reader struct {
 	informer cache.SharedIndexInformer
+	spread   time.Duration    // of this agent, up to trustSpread
 	renewed  metav1.MicroTime // as it was seen last
+	changed  time.Time        // when it became that
 	until    atomic.Int64     // when that was too long ago, by this machine's clock, in nanoseconds
+	began    atomic.Int64     // when the renewals began that have followed each other since
+	// begins is called then; nil: nobody has to know.
+	begins func()
 }
 
 // newReader makes it. Its informer waits to be run.
 func newReader(client kubernetes.Interface) (*reader, error) {
-	r := &reader{}
+	r := &reader{spread: rand.N(trustSpread)}
 	one := informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, v1alpha1.AgentReaderLease).String()
 	})
@@ -96,14 +108,8 @@ func newReader(client kubernetes.Interface) (*reader, error) {
 		return nil, fmt.Errorf("watch: %w", err)
 	}
 	_, err = r.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		// What is there at the start may be of a manager that has gone: a renewal counts.
-		AddFunc: func(object any) { r.renewed = renewTime(object) },
-		UpdateFunc: func(_, object any) {
-			if renewed := renewTime(object); !renewed.Equal(&r.renewed) {
-				r.renewed = renewed
-				r.trust(time.Now(), object)
-			}
-		},
+		AddFunc:    func(object any) { r.see(time.Now(), object) },
+		UpdateFunc: func(_, object any) { r.see(time.Now(), object) },
 		DeleteFunc: func(any) { r.until.Store(0) },
 	})
 	if err != nil {
@@ -112,21 +118,37 @@ func newReader(client kubernetes.Interface) (*reader, error) {
 	return r, nil
 }
 
-func renewTime(object any) metav1.MicroTime {
-	if l, is := object.(*coordinationv1.Lease); is && l.Spec.RenewTime != nil {
-		return *l.Spec.RenewTime
-	}
-	return metav1.MicroTime{}
-}
-
-// trust notes a renewal.
-func (r *reader) trust(now time.Time, object any) {
+// see takes in the Lease. One renewal proves nothing: that may be long ago, and was only heard of now. Two that follow each other do.
+func (r *reader) see(now time.Time, object any) {
 	l, is := object.(*coordinationv1.Lease)
-	if !is {
+	if !is || l.Spec.RenewTime == nil || l.Spec.RenewTime.Equal(&r.renewed) {
 		return
 	}
-	seconds := time.Duration(ptr.Deref(l.Spec.LeaseDurationSeconds, 0)) * time.Second
-	r.until.Store(now.Add(min(seconds, longestTrust)).UnixNano())
+	follows := now.Sub(r.changed) < longestTrust
+	r.renewed, r.changed = *l.Spec.RenewTime, now
+	if follows {
+		r.trust(now, time.Duration(ptr.Deref(l.Spec.LeaseDurationSeconds, 0))*time.Second)
+	}
+}
+
+// trust relies on a renewal for as long as the Lease says, within limits.
+func (r *reader) trust(now time.Time, lasts time.Duration) {
+	begins := r.trusted(now) <= 0
+	if begins {
+		r.began.Store(now.UnixNano())
+	}
+	r.until.Store(now.Add(min(lasts, longestTrust) - r.spread).UnixNano())
+	if begins && r.begins != nil {
+		r.begins()
+	}
+}
+
+// period tells apart the times in which managers watch; 0: none does now.
+func (r *reader) period(now time.Time) int64 {
+	if r.trusted(now) <= 0 {
+		return 0
+	}
+	return r.began.Load()
 }
 
 // trusted is for how long it can be relied on from now on that a manager watches NodeAgentLeases; 0 or less: none does.
@@ -134,5 +156,9 @@ func (r *reader) trusted(now time.Time) time.Duration {
 	if r == nil {
 		return 0
 	}
-	return time.Unix(0, r.until.Load()).Sub(now)
+	left := time.Unix(0, r.until.Load()).Sub(now)
+	if left > longestTrust { // the clock was set back
+		return 0
+	}
+	return left
 }

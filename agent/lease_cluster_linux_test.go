@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/provider/agentleases"
+	"github.com/ccmadm/ccmadm/provider/agents"
 	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
@@ -89,7 +89,7 @@ func runReader(t *testing.T, user string, groups ...string) context.CancelFunc {
 	must(t, err)
 	ours, err := objects.New(config)
 	must(t, err)
-	reader, err := agentleases.New(kubernetes.NewForConfigOrDie(config), ours, user)
+	reader, err := agents.New(kubernetes.NewForConfigOrDie(config), ours, user)
 	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)

@@ -25,7 +25,9 @@ import (
 
 // recording is an API server with the NodeAgent and the NodeAgentLease of one Node. It has a code for those who write the lease.
 type recording struct {
-	leases int // the code; 0: they are kept
+	leases        int          // the code; 0: they are kept
+	announcements int          // the same for who writes these
+	failures      atomic.Int32 // how many reports it is too busy for
 
 	mu      sync.Mutex
 	objects map[string]json.RawMessage // by path
@@ -46,8 +48,11 @@ func (k *recording) RoundTrip(request *http.Request) (*http.Response, error) {
 	status := func(code int, reason metav1.StatusReason) *http.Response {
 		return answer(code, fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","code":%d,"reason":%q}`, code, reason))
 	}
-	if kind == "nodeagentleases" && k.leases != 0 {
-		return status(k.leases, map[int]metav1.StatusReason{404: metav1.StatusReasonNotFound, 403: metav1.StatusReasonForbidden}[k.leases]), nil
+	if code := map[string]int{"nodeagentleases": k.leases, "nodeannouncements": k.announcements}[kind]; code != 0 {
+		return status(code, map[int]metav1.StatusReason{404: metav1.StatusReasonNotFound, 403: metav1.StatusReasonForbidden}[code]), nil
+	}
+	if kind == "nodeagents" && request.Method == http.MethodPut && k.failures.Add(-1) >= 0 {
+		return status(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable), nil
 	}
 	if request.Method == http.MethodGet {
 		if body, there := k.objects[path]; there {
@@ -65,6 +70,14 @@ func (k *recording) RoundTrip(request *http.Request) (*http.Response, error) {
 	k.objects[path] = body
 	k.writes[kind] = append(k.writes[kind], time.Now())
 	return answer(http.StatusOK, string(body)), nil
+}
+
+// get reads an object.
+func (k *recording) get(t *testing.T, kind string, into any) {
+	t.Helper()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	must(t, json.Unmarshal(k.objects["/apis/ccmadm.dev/v1alpha1/"+kind+"/w1"], into))
 }
 
 // count is how often a kind was written since then.
@@ -106,26 +119,55 @@ func runReporter(t *testing.T, server *recording, pulses func() bool, sources ..
 	if err != nil {
 		t.Fatal(err)
 	}
-	nodes := newKnown(t)
+	nodes, all := newKnown(t), newKnown(t)
+	must(t, all.store.Add(&v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: "w1"}}))
 	r = &reporter{
+		all:  all,
 		node: "w1", agents: client.NodeAgents, nodes: nodes, changes: make(chan struct{}, 1), gone: make(chan struct{}, 1),
 		lease: &lease{node: "w1", client: client.NodeAgentLeases, nodes: nodes}, reader: &reader{}, sources: sources,
+		marks: make(chan struct{}, 1),
 	}
+	r.apart, err = newApart(client, "w1", nodes, r.reader, r.announces, r.changed)
+	must(t, err)
+	r.apart.own = still{}
+	r.announcing, r.reader.begins = sources, r.announced
 	ctx, cancel := context.WithCancel(t.Context())
-	t.Cleanup(cancel)
-	go func() {
+	var running sync.WaitGroup
+	t.Cleanup(func() { cancel(); running.Wait() })
+	running.Go(func() {
 		for ctx.Err() == nil {
 			if pulses() {
-				r.reader.trust(time.Now(), &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{LeaseDurationSeconds: new(int32(3600))}})
+				r.reader.trust(time.Now(), time.Hour)
 			}
 			select {
 			case <-ctx.Done():
 			case <-time.After(5 * time.Second):
 			}
 		}
-	}()
-	go r.run(ctx)
+	})
+	running.Go(func() { r.run(ctx) })
+	running.Go(func() { r.apart.run(ctx) })
 	return r
+}
+
+// saying is a source that says something else now and then.
+type saying struct {
+	mu   sync.Mutex
+	says func(*v1alpha1.NodeAgentStatus)
+}
+
+func (s *saying) set(says func(*v1alpha1.NodeAgentStatus)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.says = says
+}
+
+func (s *saying) add(status *v1alpha1.NodeAgentStatus) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.says != nil {
+		s.says(status)
+	}
 }
 
 // While a manager watches leases the report is written once, and the lease every 20 seconds. When it stops, the report is written before a
@@ -135,12 +177,16 @@ func TestReporter_LeaseInsteadOfReport(t *testing.T) {
 		server, start := &recording{}, time.Now()
 		var reads atomic.Bool
 		reads.Store(true)
-		r := runReporter(t, server, reads.Load)
+		said := &saying{}
+		r := runReporter(t, server, reads.Load, said.add)
 		time.Sleep(10 * time.Minute)
-		if agents, leases := server.count("nodeagents", start), server.count("nodeagentleases", start); agents > 2 || leases < 28 || leases > 31 {
-			t.Errorf("in ten minutes the report was written %d times, want its making and one write; the lease %d times, want 28 to 31", agents, leases)
+		if agents, leases := server.count("nodeagents", start), server.count("nodeagentleases", start); agents > 3 || leases < 28 || leases > 39 {
+			t.Errorf("in ten minutes the report was written %d times, want its making and two writes; the lease %d times, want 28 to 39", agents, leases)
 		}
 		changed := time.Now()
+		r.changed() // nothing has
+		time.Sleep(time.Second)
+		said.set(func(s *v1alpha1.NodeAgentStatus) { s.Gateways = []string{"192.0.2.1"} })
 		r.changed()
 		time.Sleep(time.Second)
 		if n := server.count("nodeagents", changed); n != 1 {
@@ -175,11 +221,89 @@ func TestReporter_LeaseRefused(t *testing.T) {
 				server, start := &recording{leases: code}, time.Now()
 				runReporter(t, server, func() bool { return true })
 				time.Sleep(5 * time.Minute)
-				if n := server.count("nodeagents", start); n < 14 || n > 18 {
-					t.Errorf("in five minutes the report was written %d times, want 14 to 18", n)
+				if n := server.count("nodeagents", start); n < 14 || n > 23 {
+					t.Errorf("in five minutes the report was written %d times, want 14 to 23", n)
 				}
 			})
 		})
+	}
+}
+
+// Where only leases cannot be written, for whatever reason, the agent says by its report that it is alive.
+func TestReporter_LeaseFails(t *testing.T) {
+	for _, code := range []int{http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusTooManyRequests, http.StatusConflict} {
+		t.Run(http.StatusText(code), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := &recording{leases: code}
+				runReporter(t, server, func() bool { return true })
+				for start := time.Now(); time.Since(start) < 5*time.Minute; {
+					before := time.Now()
+					time.Sleep(objects.LiveTime / 2)
+					if server.count("nodeagents", before) == 0 {
+						t.Fatalf("no report within %s", objects.LiveTime/2)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A report that is owed is written also when the first attempt fails: a lease would not return the vote.
+func TestReporter_OwedReport(t *testing.T) {
+	for name, owe := range map[string]func(*reporter, *recording){
+		"marked as silent": func(r *reporter, _ *recording) { ask(r.marks) },
+		"deleted":          func(r *reporter, _ *recording) { ask(r.gone) },
+		"overwritten": func(r *reporter, _ *recording) {
+			_ = r.all.GetStore().Update(&v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: "w1", ResourceVersion: "another"}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := &recording{}
+				r := runReporter(t, server, func() bool { return true })
+				time.Sleep(time.Minute)
+				owed := time.Now()
+				server.failures.Store(1)
+				owe(r, server)
+				time.Sleep(renewPeriod + 5*time.Second)
+				if n := server.count("nodeagents", owed); n != 1 {
+					t.Errorf("it was written %d times, want once", n)
+				}
+				_ = r.all.GetStore().Update(&v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: "w1"}})
+			})
+		})
+	}
+}
+
+// A conflict that is seen again and again is one report, and the lease is renewed beside it.
+func TestReporter_ConflictSeenAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, start := &recording{}, time.Now()
+		runReporter(t, server, func() bool { return true }, func(s *v1alpha1.NodeAgentStatus) {
+			s.Conflicts = []v1alpha1.AddressConflict{{Address: "192.0.2.1", MAC: "02:00:00:00:00:09", Interface: "eth0", Seen: metav1.NowMicro()}}
+		})
+		time.Sleep(10 * time.Minute)
+		if reports, leases := server.count("nodeagents", start), server.count("nodeagentleases", start); reports > 13 || leases < 18 {
+			t.Errorf("in ten minutes the report was written %d times, want at most one a minute; the lease %d times, want 18 or more", reports, leases)
+		}
+	})
+}
+
+// Agents that stop hearing a manager at the same moment, or start at the same moment, do not report at the same moment.
+func TestReporter_Pause(t *testing.T) {
+	now, seen := time.Now(), map[time.Duration]bool{}
+	r := &reporter{spoke: now}
+	for range 100 {
+		pause := r.pause(now)
+		if seen[pause] = true; pause > renewPeriod || pause < renewPeriod*3/4 {
+			t.Errorf("a pause of %s", pause)
+		}
+	}
+	if len(seen) < 50 {
+		t.Errorf("%d different pauses of 100", len(seen))
+	}
+	if r.spoke = now.Add(-time.Minute); r.pause(now) > 0 {
+		t.Errorf("after a minute of changes it waits for %s", r.pause(now))
 	}
 }
 
@@ -187,18 +311,11 @@ func TestReporter_LeaseRefused(t *testing.T) {
 func TestReporter_LeaseOfAChangedReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &recording{}
-		var mu sync.Mutex
-		var listening []string
-		runReporter(t, server, func() bool { return true }, func(s *v1alpha1.NodeAgentStatus) {
-			mu.Lock()
-			defer mu.Unlock()
-			s.Listening = listening
-		})
+		said := &saying{}
+		runReporter(t, server, func() bool { return true }, said.add)
 		time.Sleep(time.Minute)
 		before := time.Now()
-		mu.Lock()
-		listening = []string{"tcp/9100"}
-		mu.Unlock()
+		said.set(func(s *v1alpha1.NodeAgentStatus) { s.Listening = []string{"tcp/9100"} })
 		time.Sleep(time.Minute)
 		if n := server.count("nodeagents", before); n != 1 {
 			t.Errorf("the report was written %d times, want once", n)
@@ -208,34 +325,66 @@ func TestReporter_LeaseOfAChangedReport(t *testing.T) {
 
 // A vote that the manager took is returned by a report; a lease would not do it.
 func TestReporter_MarkedSilent(t *testing.T) {
-	r := &reporter{node: "w1", changes: make(chan struct{}, 1)}
+	r := &reporter{node: "w1", marks: make(chan struct{}, 1)}
 	agent := &v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: "w1"}}
 	agent.Annotations = map[string]string{v1alpha1.AgentSilentAnnotation: agent.Status.Renewed()}
 	other := agent.DeepCopy()
 	other.Name = "w2"
 	r.marked(other)
-	if len(r.changes) > 0 {
+	if len(r.marks) > 0 {
 		t.Error("it reports because another one is silent")
 	}
 	r.marked(agent)
 	r.marked(agent) // does not wait
-	if len(r.changes) != 1 {
+	if len(r.marks) != 1 {
 		t.Error("it is marked as silent, and does not report")
 	}
 }
 
-// A Lease that is found is no sign that a manager renews it; nor does its duration bind agents.
-func TestReader_Trusted(t *testing.T) {
-	now := time.Now()
-	var none *reader
-	if none.trusted(now) > 0 || (&reader{}).trusted(now) > 0 {
-		t.Error("without a Lease a manager is trusted to watch")
+// One renewal is no sign that a manager goes on; nor does the duration of a Lease bind agents, nor a clock that was set back.
+func TestReader_See(t *testing.T) {
+	const seconds = 3600
+	start := time.Now()
+	lease := func(renewed time.Time, lasts int32) *coordinationv1.Lease {
+		return &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: new(metav1.NewMicroTime(renewed)), LeaseDurationSeconds: &lasts}}
 	}
-	for seconds, want := range map[int32]time.Duration{3600: longestTrust, 10: 10 * time.Second, 0: 0, -1: -time.Second} {
-		r := &reader{}
-		r.trust(now, &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{LeaseDurationSeconds: &seconds}})
-		if got := r.trusted(now).Round(time.Millisecond); got != want {
-			t.Errorf("a Lease of %d s is trusted for %s, want %s", seconds, got, want)
-		}
+	at := func(d time.Duration) time.Time { return start.Add(d) }
+	type event struct {
+		at    time.Duration
+		lease *coordinationv1.Lease
+	}
+	for name, tt := range map[string]struct {
+		events []event
+		want   time.Duration // of trust, at the last event
+	}{
+		"no Lease":                    {},
+		"one that is found":           {events: []event{{0, lease(at(-time.Hour), seconds)}}},
+		"renewed, long after another": {events: []event{{0, lease(at(-time.Hour), seconds)}, {time.Minute, lease(at(time.Minute), seconds)}}},
+		"renewed":                     {events: []event{{0, lease(at(0), seconds)}, {5 * time.Second, lease(at(5*time.Second), seconds)}}, want: longestTrust},
+		"listed again":                {events: []event{{0, lease(at(0), seconds)}, {5 * time.Second, lease(at(0), seconds)}}},
+		"for a short time":            {events: []event{{0, lease(at(0), 10)}, {5 * time.Second, lease(at(5*time.Second), 10)}}, want: 10 * time.Second},
+		"for no time":                 {events: []event{{0, lease(at(0), 0)}, {5 * time.Second, lease(at(5*time.Second), 0)}}},
+		"without a time":              {events: []event{{0, lease(at(0), seconds)}, {5 * time.Second, &coordinationv1.Lease{}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, now := &reader{}, start
+			for _, e := range tt.events {
+				now = at(e.at)
+				r.see(now, e.lease)
+			}
+			if got := max(0, r.trusted(now)); got.Round(time.Millisecond) != tt.want {
+				t.Errorf("trusted for %s, want %s", got, tt.want)
+			}
+			if got := r.trusted(now.Add(-time.Hour)); got > 0 {
+				t.Errorf("with a clock that was set back it is trusted for %s", got)
+			}
+			if got := r.period(now) != 0; got != (tt.want > 0) {
+				t.Errorf("a manager watches: %t", got)
+			}
+		})
+	}
+	var none *reader
+	if none.trusted(start) > 0 {
+		t.Error("without a reader a manager is trusted to watch")
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,6 +30,8 @@ const (
 	reportRetry = time.Second
 	// retryJitter keeps agents from trying again all at once.
 	retryJitter = 0.2
+	// conflictNews is how long it is no news that a conflict was seen again.
+	conflictNews = time.Minute
 	// reportTimeout is for API servers that swallow packets.
 	reportTimeout = 10 * time.Second
 )
@@ -36,14 +40,17 @@ const (
 type reporter struct {
 	node, version string
 	agents        *objects.NodeAgents
-	nodes         cache.SharedIndexInformer
-	// sources add what they know to a report.
-	sources []func(*v1alpha1.NodeAgentStatus)
+	nodes, all    cache.SharedIndexInformer // Nodes, and the reports of all
+	// sources add what they know to a report, and announcing are those of them that know what is announced.
+	sources, announcing []func(*v1alpha1.NodeAgentStatus)
 	// written are told what was sent, and what the API server has of it, or why it has refused it.
 	written []func(sent, kept *v1alpha1.NodeAgentStatus, refused error)
 
 	lease   *lease
+	apart   *apart
 	reader  *reader
+	marks   chan struct{}
+	spoke   time.Time // when it last said that it is alive
 	changes chan struct{}
 	gone    chan struct{}
 	last    *v1alpha1.NodeAgent // as the API server returned it
@@ -56,10 +63,14 @@ func newReporter(config *rest.Config, node, version string, c *caches) (*reporte
 	}
 	r := &reporter{
 		node: node, version: version,
-		agents: client.NodeAgents, nodes: c.nodes,
+		agents: client.NodeAgents, nodes: c.nodes, all: c.agents,
 		lease: &lease{node: node, client: client.NodeAgentLeases, nodes: c.nodes}, reader: c.reader,
-		changes: make(chan struct{}, 1), gone: make(chan struct{}, 1),
+		changes: make(chan struct{}, 1), gone: make(chan struct{}, 1), marks: make(chan struct{}, 1),
 	}
+	if r.apart, err = newApart(client, node, c.nodes, c.reader, r.announces, r.changed); err != nil {
+		return nil, err
+	}
+	c.reader.begins = r.announced
 	_, err = c.agents.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: r.marked, UpdateFunc: func(_, object any) { r.marked(object) }, DeleteFunc: r.deleted,
 	})
@@ -80,12 +91,25 @@ func (r *reporter) deleted(object any) {
 // marked asks for a new report if the manager has taken this Node's vote, because the agent was silent: a report returns it.
 func (r *reporter) marked(object any) {
 	if a, is := object.(*v1alpha1.NodeAgent); is && a.Name == r.node && a.Silent() {
-		r.changed()
+		ask(r.marks)
 	}
 }
 
 // changed asks for a report soon. It does not wait.
 func (r *reporter) changed() { ask(r.changes) }
+
+// announced asks for one where what is announced may have changed.
+func (r *reporter) announced() {
+	r.changed()
+	r.apart.changed()
+}
+
+// announces adds what is announced to a report.
+func (r *reporter) announces(s *v1alpha1.NodeAgentStatus) {
+	for _, add := range r.announcing {
+		add(s)
+	}
+}
 
 // ask asks for a report by a channel with room for one.
 func ask(channel chan<- struct{}) {
@@ -115,20 +139,17 @@ func (r *reporter) run(ctx context.Context) {
 		return
 	}
 	var retry retries
-	for say := r.write; ; {
+	say, owed := r.write, true
+	for {
 		err := say(ctx)
 		if objects.Refused(err) {
 			r.tell(nil, nil, err)
 		}
 		pause := retry.after(err)
-		if err == nil {
-			pause = renewPeriod
-			if trusted := r.reader.trusted(time.Now()); trusted > 0 {
-				pause = min(pause, trusted) // then this Node's report may be needed at once
-			}
+		if owed = err != nil; !owed {
+			pause = r.pause(time.Now())
 		}
 		again := time.After(pause)
-		say = r.write
 		if err != nil && ctx.Err() == nil {
 			klog.ErrorS(err, "Failed to write this Node's report; retrying", "after", pause)
 			select {
@@ -143,26 +164,85 @@ func (r *reporter) run(ctx context.Context) {
 			say = r.renew
 		case <-r.changes:
 			time.Sleep(gather)
+			say = r.report
+		case <-r.marks:
+			owed = true
 		case <-r.gone:
-			r.last = nil
+			r.last, owed = nil, true
+		}
+		if owed { // whatever failed: a lease would not return a vote, nor tell who waits for a report
+			say = r.write
 		}
 	}
 }
 
-// renew says that the agent is alive, where there was no change: by its lease if a manager watches these, else by its report.
-// Some of a report is found out only when it is made.
-func (r *reporter) renew(ctx context.Context) error {
+// pause is how long an agent that has said something may say nothing. A change that is no news for others does not put it off. Agents
+// that were told something at the same moment do not go on at the same moment.
+func (r *reporter) pause(now time.Time) time.Duration {
+	pause := renewPeriod - rand.N(renewPeriod/5) - now.Sub(r.spoke)
+	if trusted := r.reader.trusted(now); trusted > 0 {
+		pause = min(pause, trusted) // then this Node's report may be needed at once
+	}
+	return pause
+}
+
+// says returns whether the API server has what is to be reported, where a manager watches leases. Who waits for a report is told.
+func (r *reporter) says() bool {
 	if r.reader.trusted(time.Now()) <= 0 || r.last == nil {
-		return r.write(ctx)
+		return false
 	}
 	next := r.status()
 	next.RenewTime = r.last.Status.RenewTime
+	if sameConflicts(next.Conflicts, r.last.Status.Conflicts) {
+		next.Conflicts = r.last.Status.Conflicts
+	}
 	if !equality.Semantic.DeepEqual(next, r.last.Status) {
+		return false
+	}
+	r.tell(&next, &r.last.Status, nil)
+	return true
+}
+
+// sameConflicts leaves out that a conflict was seen again: whoever answers on the link could have all agents read it all the time.
+func sameConflicts(now, before []v1alpha1.AddressConflict) bool {
+	return slices.EqualFunc(now, before, func(a, b v1alpha1.AddressConflict) bool {
+		again := a.Seen.Sub(b.Seen.Time) < conflictNews
+		a.Seen, b.Seen = metav1.MicroTime{}, metav1.MicroTime{}
+		return again && a == b
+	})
+}
+
+// overwritten reports whether the API server has another report than this agent has written, such as one of a backup. Writing it ends in a
+// conflict, or repairs it.
+func (r *reporter) overwritten() bool {
+	if r.all == nil {
+		return false
+	}
+	object, there, _ := r.all.GetStore().GetByKey(r.node) // a store of client-go has no error here
+	own, is := object.(*v1alpha1.NodeAgent)
+	return !there || !is || own.UID != r.last.UID || own.ResourceVersion != r.last.ResourceVersion
+}
+
+// report writes the report if it has changed: what is announced may be apart.
+func (r *reporter) report(ctx context.Context) error {
+	if r.says() {
+		return nil
+	}
+	return r.write(ctx)
+}
+
+// renew says that the agent is alive: by its lease if a manager watches these and there was no change, else by its report.
+// Some of a report is found out only when it is made.
+func (r *reporter) renew(ctx context.Context) error {
+	if !r.says() || r.overwritten() {
 		return r.write(ctx)
 	}
 	err := r.lease.renew(ctx)
 	if objects.Refused(err) || apierrors.IsNotFound(err) { // permissions or definitions of an earlier release
 		return r.write(ctx)
+	}
+	if err == nil {
+		r.spoke = time.Now()
 	}
 	return err
 }
@@ -186,7 +266,7 @@ func (r *reporter) write(ctx context.Context) error {
 		}
 		return fmt.Errorf("update NodeAgent/%s: %w", r.node, err)
 	}
-	r.last = written
+	r.last, r.spoke = written, time.Now()
 	r.tell(&next.Status, &written.Status, nil)
 	return nil
 }
@@ -198,6 +278,7 @@ func (r *reporter) status() v1alpha1.NodeAgentStatus {
 		add(&s)
 	}
 	s.Announced = int32(len(s.Announcements))
+	r.apart.leave(&s, r.reader.period(time.Now()))
 	return s
 }
 

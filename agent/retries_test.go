@@ -75,11 +75,11 @@ func TestReports_Refused(t *testing.T) {
 				return r.run, r.changed
 			},
 			"NodeRoutes": func(c *objects.Client) (func(context.Context), func()) {
-				r := &routesReporter{node: "w1", client: c.NodeRoutes, nodes: still{}, own: still{}}
-				r.changes = make(chan struct{}, 1)
-				r.current = func() ([]v1alpha1.AgentRoute, []v1alpha1.RouteProblem) {
+				r, err := newRoutesReporter(c, "w1", still{}, func() ([]v1alpha1.AgentRoute, []v1alpha1.RouteProblem) {
 					return make([]v1alpha1.AgentRoute, 1), nil
-				}
+				})
+				must(t, err)
+				r.own = still{}
 				return r.run, r.changed
 			},
 		} {

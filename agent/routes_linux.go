@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	"github.com/ccmadm/ccmadm/provider/objects"
 	"github.com/ccmadm/ccmadm/provider/routes"
 )
 
@@ -35,13 +36,13 @@ func removeRoutes() {
 // runRoutes sets the routes of this machine, and reports them, in goroutines of the group until ctx is done. The result
 // gives its socket back.
 func runRoutes(ctx context.Context, group *errgroup.Group, config *rest.Config, o Options, c *caches, report *reporter) (func(), error) {
-	reports, err := newRoutesReporter(config, o.NodeName, c.nodes)
-	if err != nil {
-		return nil, err
-	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("make client: %w", err)
+	}
+	ours, err := objects.New(config)
+	if err != nil {
+		return nil, err
 	}
 	kernel, err := routes.OpenKernel(netns.None())
 	if err != nil {
@@ -49,11 +50,15 @@ func runRoutes(ctx context.Context, group *errgroup.Group, config *rest.Config, 
 	}
 	agent := &routes.Agent{
 		Node: o.NodeName, Nodes: c.nodes, Within: o.ClusterCIDRs, Kernel: kernel, CNIDir: o.CNIConfigDir,
-		AddOns:  &routes.AddOns{Client: client},
-		Changed: func() { report.changed(); reports.changed() },
+		AddOns: &routes.AddOns{Client: client},
 	}
+	reports, err := newRoutesReporter(ours, o.NodeName, c.nodes, agent.Routes)
+	if err != nil {
+		kernel.Close()
+		return nil, err
+	}
+	agent.Changed = func() { report.changed(); reports.changed() }
 	report.sources = append(report.sources, agent.Report)
-	reports.current = agent.Routes
 	group.Go(func() error { return agent.Run(ctx) }) // it needs the Nodes only
 	group.Go(func() error { reports.run(ctx); return nil })
 	return kernel.Close, nil

@@ -99,6 +99,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	group.Go(func() error { report.run(working); return nil })
+	group.Go(func() error { report.apart.run(working); return nil })
 	group.Go(func() error {
 		defer stop()
 		if err := c.run(ctx, working, poke); err != nil || ctx.Err() != nil {

@@ -86,12 +86,16 @@ func TestCluster_Reports_Traffic(t *testing.T) {
 	if !cache.WaitForCacheSync(t.Context().Done(), c.nodes.HasSynced) {
 		t.Fatal("the Nodes are not known")
 	}
-	reports, err := newRoutesReporter(config, "t1", c.nodes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ours, err := objects.New(config)
+	must(t, err)
 	routes := thousandRoutes()
-	reports.current = func() ([]v1alpha1.AgentRoute, []v1alpha1.RouteProblem) { return routes, nil }
+	reports, err := newRoutesReporter(ours, "t1", c.nodes, func() ([]v1alpha1.AgentRoute, []v1alpha1.RouteProblem) { return routes, nil })
+	must(t, err)
+	report := func() {
+		t.Helper()
+		object, _ := reports.current()
+		must(t, reports.write(t.Context(), object))
+	}
 	lives, err := newReporter(config, "t1", "test", c)
 	if err != nil {
 		t.Fatal(err)
@@ -102,9 +106,7 @@ func TestCluster_Reports_Traffic(t *testing.T) {
 		if err := lives.write(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := reports.write(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		report()
 	}
 	writeBoth()
 	count.since()
@@ -118,9 +120,7 @@ func TestCluster_Reports_Traffic(t *testing.T) {
 	}
 	routes = append([]v1alpha1.AgentRoute{}, routes...)
 	routes[0].Via = "198.19.0.1"
-	if err := reports.write(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	report()
 	writes, bytes = count.since()
 	t.Logf("one of 1,000 routes changes: %d write and %d bytes, there and back", writes, bytes)
 	if writes != 1 {

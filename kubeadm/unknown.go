@@ -26,6 +26,7 @@ func ownKinds() map[string]any {
 		templates.Kind:           templates.Profile{},
 		v1alpha1.NodeAgentKind:   nil,
 		"NodeAgentLease":         nil,
+		"NodeAnnouncements":      nil,
 		"NodeRoutes":             nil,
 		state.RecordKind:         nil,
 		state.LocalStateKind:     nil,

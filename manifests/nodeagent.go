@@ -18,8 +18,8 @@ import (
 // nodeAgentName is that of the node agent's cluster-wide objects.
 func nodeAgentName(p *templates.Profile) string { return v1alpha1.Prefix + p.Name + ":node-agent" }
 
-// NodeAgent returns the definitions of AddressPool, BGPPeer, NodeAgent, NodeAgentLease and NodeRoutes, for users of the
-// provider; and where the agent is wanted, its identity, all that it may do, and its DaemonSet. Its Secret is [HeartbeatSecret].
+// NodeAgent returns the definitions of AddressPool, BGPPeer, NodeAgent, NodeAgentLease, NodeAnnouncements and NodeRoutes, for
+// users of the provider; and where the agent is wanted, its identity, all that it may do, and its DaemonSet. Its Secret is [HeartbeatSecret].
 func NodeAgent(p *templates.Profile, v templates.Values) ([]*Object, error) {
 	if p.NodeAgent == nil {
 		return nil, fmt.Errorf("render node agent: provider %s has none", p.Name)
@@ -104,7 +104,7 @@ func ownReportOnly() []metav1.Object {
 	user := "system:serviceaccount:" + v1alpha1.Namespace + ":" + v1alpha1.AgentName
 	return admissionPolicy(v1alpha1.AgentName, admissionv1.ValidatingAdmissionPolicySpec{
 		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{
-			onResources(v1alpha1.GroupName, "*", []string{"nodeagents", "nodeagents/status", "nodeagentleases", "noderoutes"},
+			onResources(v1alpha1.GroupName, "*", []string{"nodeagents", "nodeagents/status", "nodeagentleases", "nodeannouncements", "noderoutes"},
 				admissionv1.Create, admissionv1.Update),
 		}},
 		MatchConditions: []admissionv1.MatchCondition{{
@@ -114,7 +114,7 @@ func ownReportOnly() []metav1.Object {
 			Expression: "'" + node + "' in request.userInfo.extra && " +
 				"request.userInfo.extra['" + node + "'][0] == object.metadata.name",
 			MessageExpression: "'this agent is not that of Node ' + object.metadata.name",
-			Message:           "an agent writes NodeAgent, NodeAgentLease and NodeRoutes of its own Node only",
+			Message:           "an agent writes the objects of its own Node only",
 			Reason:            new(metav1.StatusReasonForbidden),
 		}},
 	})

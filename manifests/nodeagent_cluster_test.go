@@ -92,6 +92,7 @@ func TestCluster_NodeAgent_WritesItsOwnReportOnly(t *testing.T) {
 		}
 	}
 	expectOwnOnly(t, a, admin, "NodeRoutes", "noderoutes", nil)
+	expectOwnOnly(t, a, admin, "NodeAnnouncements", "nodeannouncements", map[string]any{"announced": int64(0)})
 	expectOwnOnly(t, a, admin, "NodeAgentLease", "nodeagentleases", map[string]any{"renewTime": "2026-11-21T10:00:00.000000Z"})
 }
 

@@ -26,7 +26,8 @@ func TestNodeAgent_DefinitionsAlways(t *testing.T) {
 	want := []string{
 		"CustomResourceDefinition/addresspools.ccmadm.dev", "CustomResourceDefinition/bgppeers.ccmadm.dev",
 		"CustomResourceDefinition/nodeagentleases.ccmadm.dev",
-		"CustomResourceDefinition/nodeagents.ccmadm.dev", "CustomResourceDefinition/noderoutes.ccmadm.dev",
+		"CustomResourceDefinition/nodeagents.ccmadm.dev", "CustomResourceDefinition/nodeannouncements.ccmadm.dev",
+		"CustomResourceDefinition/noderoutes.ccmadm.dev",
 	}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("objects (-want +got):\n%s", diff)

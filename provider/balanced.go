@@ -54,11 +54,9 @@ func (c *Cloud) connectBalancer(factory informers.SharedInformerFactory, recorde
 	if machines := c.nodes.Load(); machines != nil {
 		settings.Listed = machines.ListedAddresses
 	}
-	leases, err := c.watchAgents()
-	if err != nil {
+	if settings.Agents, err = c.watchAgents(); err != nil {
 		return err
 	}
-	settings.Leases = leases.Leases
 	served, err := balancer.New(settings)
 	if err != nil {
 		return err

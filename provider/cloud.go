@@ -42,7 +42,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/provider/agentleases"
+	"github.com/ccmadm/ccmadm/provider/agents"
 	"github.com/ccmadm/ccmadm/provider/balancer"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 	"github.com/ccmadm/ccmadm/provider/nodes"
@@ -68,7 +68,7 @@ type Cloud struct {
 	routes  atomic.Pointer[routes.Routes]
 
 	balancer atomic.Pointer[balancer.Balancer]
-	leases   *agentleases.Reader // from the first call of watchAgents
+	agents   *agents.Reader // from the first call of watchAgents
 
 	approves bool           // ApproveServingCertificates was called
 	ranges   []netip.Prefix // with these

@@ -12,7 +12,7 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/provider/agentleases"
+	"github.com/ccmadm/ccmadm/provider/agents"
 	"github.com/ccmadm/ccmadm/provider/objects"
 	"github.com/ccmadm/ccmadm/provider/routes"
 )
@@ -36,7 +36,7 @@ func (c *Cloud) connectRoutes(factory informers.SharedInformerFactory) error {
 	if err != nil {
 		return err
 	}
-	leases, err := c.watchAgents()
+	beside, err := c.watchAgents()
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (c *Cloud) connectRoutes(factory informers.SharedInformerFactory) error {
 	served := &routes.Routes{
 		AddOns: &routes.AddOns{Client: c.cluster.client}, Nodes: factory.Core().V1().Nodes().Lister(), Synced: synced,
 	}
-	if err := served.Follow(leases.Informer); err != nil {
+	if err := served.FollowLeases(beside); err != nil {
 		return err
 	}
 	for _, informer := range []cache.SharedIndexInformer{agents, reports} {
@@ -61,10 +61,10 @@ func (c *Cloud) connectRoutes(factory informers.SharedInformerFactory) error {
 	return nil
 }
 
-// watchAgents watches the NodeAgentLeases of agents, once for load balancers and routes.
-func (c *Cloud) watchAgents() (*agentleases.Reader, error) {
-	if c.leases != nil {
-		return c.leases, nil
+// watchAgents watches what agents write beside their reports, once for load balancers and routes.
+func (c *Cloud) watchAgents() (*agents.Reader, error) {
+	if c.agents != nil {
+		return c.agents, nil
 	}
 	client, err := objects.New(c.cluster.config)
 	if err != nil {
@@ -74,11 +74,11 @@ func (c *Cloud) watchAgents() (*agentleases.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.leases, err = agentleases.New(c.cluster.client, client, host); err != nil {
+	if c.agents, err = agents.New(c.cluster.client, client, host); err != nil {
 		return nil, err
 	}
-	go c.leases.Run(c.cluster.ctx)
-	return c.leases, nil
+	go c.agents.Run(c.cluster.ctx)
+	return c.agents, nil
 }
 
 // explained returns an informer, which waits until the definition of its objects is installed, and a function that says

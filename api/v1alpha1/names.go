@@ -177,8 +177,8 @@ const (
 
 	// AgentName is that of the DaemonSet, its ServiceAccount, and its Secret with the key of heartbeats.
 	AgentName = "ccmadm-node-agent"
-	// AgentReaderLease is the Lease in Namespace that a cloud-controller-manager renews every 10 seconds as long as it watches
-	// NodeAgentLeases: without it agents renew their NodeAgents, for a manager of an earlier release.
+	// AgentReaderLease is the Lease in Namespace that a cloud-controller-manager renews every 5 seconds as long as it watches
+	// NodeAgentLeases and NodeAnnouncements: without it agents write all into their NodeAgents, for a manager of an earlier release.
 	AgentReaderLease = "ccmadm-node-agent-reader"
 	// HeartbeatKey is the key in the Secret.
 	HeartbeatKey = "heartbeat"

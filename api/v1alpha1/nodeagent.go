@@ -13,7 +13,6 @@ const NodeAgentKind = "NodeAgent"
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster
 // +kubebuilder:subresource:status
-// +kubebuilder:printcolumn:name="Announces",type=integer,JSONPath=`.status.announced`
 // +kubebuilder:printcolumn:name="Routes",type=integer,JSONPath=`.status.routed`
 // +kubebuilder:printcolumn:name="Draining",type=boolean,JSONPath=`.status.draining`
 // +kubebuilder:printcolumn:name="Written",type=date,JSONPath=`.status.renewTime`
@@ -36,8 +35,12 @@ type NodeAgentStatus struct {
 	RenewTime metav1.MicroTime `json:"renewTime,omitzero"`
 	// Draining: the Node hands over its addresses, and acquires none.
 	Draining bool `json:"draining,omitempty"`
-	// Announced is the number of announcements.
-	Announced int32 `json:"announced"`
+	// Announced is the number of announcements in this object.
+	// +optional
+	Announced int32 `json:"announced,omitempty"`
+	// AnnouncementsApart: announcements are in the NodeAnnouncements of this name, and not here.
+	// +optional
+	AnnouncementsApart bool `json:"announcementsApart,omitempty"`
 	// Routed is the number of pod routes, which NodeRoutes of the same name lists.
 	Routed int32 `json:"routed"`
 	// Interfaces are those with addresses, and with carrier.
@@ -140,6 +143,13 @@ type VoterList struct {
 // the owner of an address. The agent's next report ends that, even if no manager removes the annotation.
 func (a *NodeAgent) Silent() bool { return a.Annotations[AgentSilentAnnotation] == a.Status.Renewed() }
 
+// With returns a copy of the report with announcements that are apart. It shares what is in both.
+func (a *NodeAgent) With(apart *NodeAnnouncements) *NodeAgent {
+	whole := *a
+	whole.Status.Announced, whole.Status.Announcements, whole.Status.Sessions = apart.Announced, apart.Announcements, apart.Sessions
+	return &whole
+}
+
 // Renewed is RenewTime as text.
 func (s *NodeAgentStatus) Renewed() string { return s.RenewTime.UTC().Format(metav1.RFC3339Micro) }
 
@@ -186,8 +196,9 @@ type BGPSession struct {
 	BFD string `json:"bfd,omitempty"`
 	// Message is why there is none.
 	Message string `json:"message,omitempty"`
-	// Advertised is the number of prefixes.
-	Advertised int32 `json:"advertised"`
+	// Advertised is the number of prefixes. It is in NodeAnnouncements alone where announcements are.
+	// +optional
+	Advertised int32 `json:"advertised,omitempty"`
 }
 
 // NodeAgentList is what the API server lists.

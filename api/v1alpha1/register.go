@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// GroupVersion is the one of our objects in a cluster: AddressPool, BGPPeer, NodeAgent, NodeAgentLease and
-// NodeRoutes.
+// GroupVersion is the one of our objects in a cluster: AddressPool, BGPPeer, NodeAgent, NodeAgentLease,
+// NodeAnnouncements and NodeRoutes.
 func GroupVersion() schema.GroupVersion {
 	return schema.GroupVersion{Group: GroupName, Version: "v1alpha1"}
 }
@@ -16,7 +16,8 @@ func GroupVersion() schema.GroupVersion {
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion(),
 		&AddressPool{}, &AddressPoolList{}, &BGPPeer{}, &BGPPeerList{}, &NodeAgent{}, &NodeAgentList{},
-		&NodeAgentLease{}, &NodeAgentLeaseList{}, &NodeRoutes{}, &NodeRoutesList{})
+		&NodeAgentLease{}, &NodeAgentLeaseList{}, &NodeAnnouncements{}, &NodeAnnouncementsList{},
+		&NodeRoutes{}, &NodeRoutesList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion())
 	return nil
 }

@@ -21,8 +21,8 @@ func newLBVIP(s workflow.Streams) *cobra.Command {
 		Use:   "vip",
 		Short: "Show which machine has the control plane's address (VIP), and why",
 		Long: `Shows the control planes of a cluster with controlPlaneVIP: which one has the address, which ones vote on it, the state of
-the static pod, and the reason why each one has the address or not. The node agents of the control planes report it. A report
-is up to 20 seconds old while nothing changes; a machine without an agent reports nothing. ` + "`ccmadm lb probe ADDRESS`" + ` asks
+the static pod, and the reason why each one has the address or not. The node agents of the control planes report it. They
+report each change; a machine without an agent reports nothing. ` + "`ccmadm lb probe ADDRESS`" + ` asks
 the network instead.` + exitStatuses(
 			ending{finding.ExitError, "the cluster has no such address, or does not answer"},
 			ending{finding.ExitNotInTime, "no control plane has the address, or no agent reports"}),

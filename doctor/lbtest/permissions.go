@@ -40,7 +40,7 @@ func (s *suite) needs() []authorizationv1.ResourceAttributes {
 		add("", "", "services", "list")
 		add("", "discovery.k8s.io", "endpointslices", "list")
 		add("", "networking.k8s.io", "ipaddresses", "list")
-		for _, resource := range []string{"addresspools", "bgppeers", "nodeagents", "nodeagentleases", "noderoutes"} {
+		for _, resource := range []string{"addresspools", "bgppeers", "nodeagents", "nodeagentleases", "nodeannouncements", "noderoutes"} {
 			add("", v1alpha1.GroupName, resource, "list")
 		}
 	}

@@ -3,6 +3,7 @@ package network
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,6 +28,28 @@ func ReadRenewals(ctx context.Context, c client.Reader) (Renewals, error) {
 		r[leases.Items[i].Name] = leases.Items[i].RenewTime.Time
 	}
 	return r, nil
+}
+
+// addAnnouncements adds to reports what is in NodeAnnouncements.
+func addAnnouncements(ctx context.Context, c client.Reader, agents []v1alpha1.NodeAgent) error {
+	apart := func(a v1alpha1.NodeAgent) bool { return a.Status.AnnouncementsApart }
+	if !slices.ContainsFunc(agents, apart) {
+		return nil
+	}
+	var list v1alpha1.NodeAnnouncementsList
+	if err := List(ctx, c, "NodeAnnouncements", &list); err != nil {
+		return err
+	}
+	byName := map[string]*v1alpha1.NodeAnnouncements{}
+	for i := range list.Items {
+		byName[list.Items[i].Name] = &list.Items[i]
+	}
+	for i := range agents {
+		if object := byName[agents[i].Name]; object != nil && apart(agents[i]) {
+			agents[i] = *agents[i].With(object)
+		}
+	}
+	return nil
 }
 
 // Silence is how long ago an agent has written its report or its lease.

@@ -104,6 +104,9 @@ func (s *Snapshot) readDefined(ctx context.Context, c client.Reader) error {
 	if err == nil {
 		s.Renewals, err = ReadRenewals(ctx, c)
 	}
+	if err == nil {
+		err = addAnnouncements(ctx, c, agents.Items)
+	}
 	var routes v1alpha1.NodeRoutesList
 	if undefined := List(ctx, c, "NodeRoutes", &routes); !errors.Is(undefined, ErrUndefined) {
 		err = errors.Join(err, undefined) // else the agents are those of a release before

@@ -197,11 +197,8 @@ func checkKubeadmIs(ctx context.Context, r *workflow.Run) error {
 	if err != nil {
 		return err
 	}
-	if err := kubeadm.CheckVersion(v); err != nil {
-		return err
-	}
 	if v.EqualTo(u.target) {
-		return nil
+		return kubeadm.CheckVersion(v)
 	}
 	hint := fmt.Sprintf("install kubeadm v%s first", u.target)
 	if !u.first() && u.target.LessThan(v) {

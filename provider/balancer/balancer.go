@@ -6,7 +6,7 @@
 // it answers from the last pass. [Release] gives everything back where load balancers are off.
 //
 // Reads: Services, Nodes, EndpointSlices, Namespaces, ServiceCIDRs, AddressPools, BGPPeers, NodeAgents, NodeAgentLeases,
-// kube-proxy's ConfigMap, and its claims.
+// NodeAnnouncements, kube-proxy's ConfigMap, and its claims.
 // Writes: claims, which are IPAddress objects; annotation ccmadm.dev/allocated, condition
 // ccmadm.dev/LoadBalancerReady, status and Events of Services, and the finalizer of those with our class; status of
 // AddressPools and BGPPeers; on NodeAgents that report no more an annotation that takes their vote.
@@ -33,6 +33,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/agents"
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 	"github.com/ccmadm/ccmadm/provider/controlplane"
@@ -63,8 +64,8 @@ type Settings struct {
 	Endpoint string
 	// Listed returns the addresses that the inventory has of the Node's machine; nil where it has none.
 	Listed func(*corev1.Node) []corev1.NodeAddress
-	// Leases returns the NodeAgentLeases of agents; nil: none are watched.
-	Leases func() []*v1alpha1.NodeAgentLease
+	// Agents has what agents write beside their NodeAgents; nil: nothing.
+	Agents *agents.Reader
 	// NodeNetworks are those of the Nodes, where the configuration has them.
 	NodeNetworks []netip.Prefix
 	Now          func() time.Time
@@ -99,15 +100,12 @@ func New(s Settings) (*Balancer, error) {
 	if err := b.caches.follow(b.changed); err != nil {
 		return nil, fmt.Errorf("watch: %w", err)
 	}
-	return b, nil
-}
-
-// leases are signs of life of agents, beside their reports.
-func (b *Balancer) leases() []*v1alpha1.NodeAgentLease {
-	if b.Leases == nil {
-		return nil
+	if s.Agents != nil {
+		if err := s.Agents.OnAnnouncements(b.changed); err != nil {
+			return nil, fmt.Errorf("watch: %w", err)
+		}
 	}
-	return b.Leases()
+	return b, nil
 }
 
 // changed asks for a pass.
@@ -136,7 +134,7 @@ func (b *Balancer) Run(ctx context.Context) {
 			case <-time.After(batch):
 			}
 		}
-		if b.caches.unknown() != nil {
+		if b.caches.unknown() != nil || !b.Agents.Known() {
 			next = time.Second
 			continue
 		}
@@ -202,7 +200,7 @@ func (b *Balancer) look(now time.Time, endpoints map[netip.Addr]bool) (*allocato
 	defer b.mu.Unlock()
 	c := b.caches
 	hosts := allocator.HostsOf(objects.List[*corev1.Node](c.nodes.GetStore()), b.Listed)
-	reports := evaluation.ReadReports(c.nodeAgents(), b.leases(), b.liveness, now, allocator.RankOf(hosts))
+	reports := evaluation.ReadReports(b.Agents.Whole(c.nodeAgents()), b.Agents.Leases(), b.liveness, now, allocator.RankOf(hosts))
 	e := &evaluation.Inputs{Now: now, Reports: reports, Missing: b.missing}
 	e.Machines = evaluation.NewMachines(hosts, reports.Lately, c.endpoints())
 	e.Machines.Namespaces = c.namespaceLabels()

@@ -17,7 +17,7 @@ import (
 	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 )
 
-// The life of an address, against a real API server.
+// The life of an address, against a real API server. Announcements are in the reports of agents, and later apart.
 func TestCluster_Addresses(t *testing.T) {
 	c := newCluster(t, addressPool("lan", "192.0.2.50-192.0.2.51"))
 	c.create("web")
@@ -31,7 +31,8 @@ func TestCluster_Addresses(t *testing.T) {
 	c.within(time.Second, "web", hasAddress(first))
 	t.Logf("a cleared status is repaired after %s", time.Since(began).Round(time.Millisecond))
 
-	c.lead() // another leader
+	c.apart.Store(true)
+	c.lead() // another leader, and another release of agents
 	c.create("second")
 	second := address(c.within(5*time.Second, "second", reasonIs(allocator.AnnouncedReason)))
 	c.create("third")

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/agents"
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 	"github.com/ccmadm/ccmadm/provider/objects"
@@ -36,6 +37,7 @@ type cluster struct {
 	events  *record.FakeRecorder
 	leader  *Balancer
 	silent  atomic.Bool  // agents announce nothing
+	apart   atomic.Bool  // agents have announcements in an object of their own
 	ahead   atomic.Int64 // nanoseconds that the leader's clock is
 
 	stop    context.CancelFunc
@@ -75,8 +77,12 @@ func (c *cluster) lead() {
 	var ctx context.Context
 	ctx, c.stop = context.WithCancel(c.Context())
 	factory := informers.NewSharedInformerFactory(c.client, 0)
+	reader, err := agents.New(c.client, c.objects, "test")
+	if err != nil {
+		c.Fatal(err)
+	}
 	leader, err := New(Settings{
-		Client: c.client, Objects: c.objects, Recorder: c.events,
+		Client: c.client, Objects: c.objects, Recorder: c.events, Agents: reader,
 		Now:   func() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) },
 		Nodes: factory.Core().V1().Nodes().Informer(), Services: factory.Core().V1().Services().Informer(),
 	})
@@ -85,6 +91,7 @@ func (c *cluster) lead() {
 	}
 	c.leader = leader
 	factory.Start(ctx.Done())
+	c.running.Go(func() { reader.Run(ctx) })
 	c.running.Go(func() { leader.Run(ctx) })
 	c.running.Go(func() { c.announce(ctx) })
 }
@@ -117,6 +124,7 @@ func (c *cluster) clean() {
 	for _, node := range []string{"n1", "n2"} {
 		_ = c.client.CoreV1().Nodes().Delete(ctx, node, all)
 		_ = c.objects.NodeAgents.Delete(ctx, node, all)
+		_ = c.objects.NodeAnnouncements.Delete(ctx, node, all)
 	}
 }
 
@@ -140,8 +148,8 @@ func (c *cluster) node(name, address string) {
 
 // announce is the agent of n1: it reports all claims that are not released.
 func (c *cluster) announce(ctx context.Context) {
-	agents, last := c.objects.NodeAgents, ""
-	_, _ = agents.Create(ctx, &v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, metav1.CreateOptions{})
+	reports, last := c.objects.NodeAgents, ""
+	_, _ = reports.Create(ctx, &v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, metav1.CreateOptions{})
 	for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
 		announcements := []v1alpha1.Announcement{}
 		for _, object := range objects.List[*networkingv1.IPAddress](c.leader.caches.claims.GetStore()) {
@@ -154,12 +162,25 @@ func (c *cluster) announce(ctx context.Context) {
 		if said == last {
 			continue
 		}
-		patch, _ := json.Marshal(map[string]any{"status": map[string]any{
-			"renewTime": metav1.NowMicro(), "announced": len(announcements), "routed": 0, "announcements": announcements,
-		}})
-		if _, err := agents.Patch(ctx, "n1", types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err == nil {
+		status := map[string]any{"renewTime": metav1.NowMicro(), "routed": 0, "announcements": announcements, "announcementsApart": c.apart.Load()}
+		if c.apart.Load() {
+			status["announcements"] = nil
+			c.announceApart(ctx, announcements)
+		}
+		patch, _ := json.Marshal(map[string]any{"status": status})
+		if _, err := reports.Patch(ctx, "n1", types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err == nil {
 			last = said
 		}
+	}
+}
+
+// announceApart is what an agent writes while a manager watches.
+func (c *cluster) announceApart(ctx context.Context, announcements []v1alpha1.Announcement) {
+	apart := c.objects.NodeAnnouncements
+	_, _ = apart.Create(ctx, &v1alpha1.NodeAnnouncements{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, metav1.CreateOptions{})
+	patch, _ := json.Marshal(map[string]any{"announced": len(announcements), "announcements": announcements})
+	if _, err := apart.Patch(ctx, "n1", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil && ctx.Err() == nil {
+		c.Errorf("announce: %v", err)
 	}
 }
 

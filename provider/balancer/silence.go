@@ -58,7 +58,9 @@ func (h *silenceWatch) silent(now time.Time, agents []*v1alpha1.NodeAgent, lease
 	}
 	var silent []*v1alpha1.NodeAgent
 	for _, agent := range agents {
-		if !h.liveness.Within(voteTime, now, agent.Name) && !agent.Silent() && h.told[agent.Name] != agent.Status.Renewed() {
+		if h.liveness.Within(voteTime, now, agent.Name) {
+			delete(h.told, agent.Name)
+		} else if !agent.Silent() && h.told[agent.Name] != agent.Status.Renewed() {
 			silent = append(silent, agent)
 		}
 	}
@@ -67,7 +69,7 @@ func (h *silenceWatch) silent(now time.Time, agents []*v1alpha1.NodeAgent, lease
 
 // markSilent takes the vote from agents that do not report. Permissions of an older release do not allow it: that is said once.
 func (b *Balancer) markSilent(ctx context.Context) error {
-	for _, agent := range b.silence.silent(b.Now(), b.caches.nodeAgents(), b.leases()) {
+	for _, agent := range b.silence.silent(b.Now(), b.caches.nodeAgents(), b.Agents.Leases()) {
 		renewed := agent.Status.Renewed()
 		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 			"annotations": map[string]string{v1alpha1.AgentSilentAnnotation: renewed},

@@ -129,23 +129,29 @@ func TestHearing_Refused(t *testing.T) {
 	}
 }
 
-// An agent that renews its lease alone keeps its vote, until it renews nothing. An agent of an earlier release has none.
+// An agent that renews its lease alone keeps its vote, until it renews nothing, also where no agent writes anything but leases. While the
+// API server is away, no time passes for any of them.
 func TestHearing_Leases(t *testing.T) {
+	const minute = time.Minute
 	start := time.Now()
-	leased, older := &v1alpha1.NodeAgent{}, &v1alpha1.NodeAgent{}
-	leased.Name, older.Name = "leased", "older"
-	lease := &v1alpha1.NodeAgentLease{ObjectMeta: metav1.ObjectMeta{Name: "leased"}}
-	unknown := &v1alpha1.NodeAgentLease{ObjectMeta: metav1.ObjectMeta{Name: "without a report"}}
+	var agents []*v1alpha1.NodeAgent
+	var leases []*v1alpha1.NodeAgentLease
+	for _, name := range []string{"dead", "alive"} {
+		agents = append(agents, &v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		leases = append(leases, &v1alpha1.NodeAgentLease{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	leases = append(leases, &v1alpha1.NodeAgentLease{ObjectMeta: metav1.ObjectMeta{Name: "without a report"}})
 	h := silenceWatch{liveness: objects.Liveness{}, told: map[string]string{}}
-	const stops = 20 * time.Minute
-	for at := time.Duration(0); at <= stops+voteTime; at += 20 * time.Second {
-		older.Status.RenewTime = metav1.NewMicroTime(start.Add(at))
-		if at <= stops {
-			lease.RenewTime = metav1.NewMicroTime(start.Add(at - time.Hour)) // its clock is wrong
+	const away, back, dies = 10 * minute, 20 * minute, 30 * minute
+	for at := time.Duration(0); at <= dies+voteTime+minute; at += 20 * time.Second {
+		for _, lease := range leases {
+			if (at < away || at > back) && (lease.Name != "dead" || at <= dies) {
+				lease.RenewTime = metav1.NewMicroTime(start.Add(at - time.Hour)) // its clock is wrong
+			}
 		}
-		silent := h.silent(start.Add(at), []*v1alpha1.NodeAgent{leased, older}, []*v1alpha1.NodeAgentLease{lease, unknown})
-		if want := at >= stops+voteTime; slices.Contains(silent, leased) != want || slices.Contains(silent, older) {
-			t.Fatalf("after %s these are silent: %v; the leased one: %t", at, silent, want)
+		silent := h.silent(start.Add(at), agents, leases)
+		if want := at >= dies+voteTime; slices.Contains(silent, agents[0]) != want || slices.Contains(silent, agents[1]) {
+			t.Fatalf("after %s these are silent: %v; the dead one: %t", at, silent, want)
 		}
 	}
 }

@@ -25,12 +25,20 @@ func (l Liveness) Observe(now time.Time, agent *v1alpha1.NodeAgent) bool {
 	return l.note(now, agent.Name, LastReport{report: agent.Status.RenewTime.Time, lease: l[agent.Name].lease})
 }
 
-// ObserveLease notes a NodeAgentLease in the same way. An agent without a NodeAgent has said nothing that could count.
+// ObserveLease notes a NodeAgentLease in the same way. An agent without a NodeAgent has said nothing that could count. The first lease of an
+// agent is not new: it may be of long ago. Its next one is.
 func (l Liveness) ObserveLease(now time.Time, lease *v1alpha1.NodeAgentLease) bool {
-	if _, known := l[lease.Name]; !known {
+	last, known := l[lease.Name]
+	if !known {
 		return false
 	}
-	return l.note(now, lease.Name, LastReport{report: l[lease.Name].report, lease: lease.RenewTime.Time})
+	first := last.lease.IsZero()
+	last.lease = lease.RenewTime.Time
+	if first {
+		l[lease.Name] = last
+		return false
+	}
+	return l.note(now, lease.Name, last)
 }
 
 func (l Liveness) note(now time.Time, node string, last LastReport) bool {

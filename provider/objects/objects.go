@@ -1,4 +1,5 @@
-// Package objects reads and writes AddressPools, BGPPeers, NodeAgents, NodeAgentLeases and NodeRoutes with their Go types.
+// Package objects reads and writes AddressPools, BGPPeers, NodeAgents, NodeAgentLeases,
+// NodeAnnouncements and NodeRoutes with their Go types.
 //
 // Start at New. Client-go's generic clients do the work; generated ones would be the same in some thousand lines.
 //
@@ -31,17 +32,20 @@ type (
 	NodeAgents = gentype.ClientWithList[*v1alpha1.NodeAgent, *v1alpha1.NodeAgentList]
 	// NodeAgentLeases is one, too.
 	NodeAgentLeases = gentype.ClientWithList[*v1alpha1.NodeAgentLease, *v1alpha1.NodeAgentLeaseList]
+	// NodeAnnouncements is one, too.
+	NodeAnnouncements = gentype.ClientWithList[*v1alpha1.NodeAnnouncements, *v1alpha1.NodeAnnouncementsList]
 	// NodeRoutes is one, too.
 	NodeRoutes = gentype.ClientWithList[*v1alpha1.NodeRoutes, *v1alpha1.NodeRoutesList]
 )
 
 // Client has one for each kind.
 type Client struct {
-	AddressPools    *AddressPools
-	BGPPeers        *BGPPeers
-	NodeAgents      *NodeAgents
-	NodeAgentLeases *NodeAgentLeases
-	NodeRoutes      *NodeRoutes
+	AddressPools      *AddressPools
+	BGPPeers          *BGPPeers
+	NodeAgents        *NodeAgents
+	NodeAgentLeases   *NodeAgentLeases
+	NodeAnnouncements *NodeAnnouncements
+	NodeRoutes        *NodeRoutes
 }
 
 // New makes clients. It sends no request.
@@ -74,6 +78,9 @@ func New(config *rest.Config) (*Client, error) {
 		NodeAgentLeases: gentype.NewClientWithList("nodeagentleases", client, codec, "",
 			func() *v1alpha1.NodeAgentLease { return &v1alpha1.NodeAgentLease{} },
 			func() *v1alpha1.NodeAgentLeaseList { return &v1alpha1.NodeAgentLeaseList{} }),
+		NodeAnnouncements: gentype.NewClientWithList("nodeannouncements", client, codec, "",
+			func() *v1alpha1.NodeAnnouncements { return &v1alpha1.NodeAnnouncements{} },
+			func() *v1alpha1.NodeAnnouncementsList { return &v1alpha1.NodeAnnouncementsList{} }),
 		NodeRoutes: gentype.NewClientWithList("noderoutes", client, codec, "",
 			func() *v1alpha1.NodeRoutes { return &v1alpha1.NodeRoutes{} },
 			func() *v1alpha1.NodeRoutesList { return &v1alpha1.NodeRoutesList{} }),

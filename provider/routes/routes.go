@@ -17,6 +17,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/klog/v2"
+
+	"github.com/ccmadm/ccmadm/provider/agents"
 )
 
 const (
@@ -54,7 +56,10 @@ type key struct {
 
 var _ cloudprovider.Routes = (*Routes)(nil)
 
-// Follow takes the reports from an informer of NodeAgents, NodeAgentLeases or NodeRoutes that the caller starts. All are needed.
+// FollowLeases takes NodeAgentLeases as signs of life beside NodeAgents.
+func (r *Routes) FollowLeases(beside *agents.Reader) error { return beside.OnLeases(&r.reports) }
+
+// Follow takes the reports from an informer of NodeAgents or NodeRoutes that the caller starts. Both are needed.
 func (r *Routes) Follow(objects cache.SharedIndexInformer) error {
 	_, err := objects.AddEventHandler(&r.reports)
 	return err

@@ -175,7 +175,7 @@ func (b *besieged) relieve(t *testing.T) {
 	})
 	b.kubectl(t, "wait --for=condition=Ready --timeout=60s node cp1 w1 w2")
 	eventually(t, time.Minute, "the Services are as they were, and announced", func() bool {
-		announced := b.kubectl(t, "get nodeagents -o jsonpath='{.items[*].status.announcements[*].address}'")
+		announced := b.kubectl(t, announcedAddresses)
 		now := b.honest(t)
 		for _, s := range b.before[:2] {
 			if !strings.Contains(announced, s.Status.LoadBalancer.Ingress[0].IP) {

@@ -67,17 +67,27 @@ func (l *lab) removeOurs(t *testing.T) {
 	l.kubectl(t, "-n kube-system delete daemonset ccmadm-node-agent --cascade=foreground --timeout=60s")
 }
 
+// announcedAddresses prints what agents announce, whichever object has it.
+const announcedAddresses = "get nodeagents,nodeannouncements -o " +
+	"jsonpath='{.items[*].status.announcements[*].address} {.items[*].announcements[*].address}'"
+
 // announcing says whether both workers' agents are there and report what they announce.
 func (l *lab) announcing(t *testing.T) bool {
 	t.Helper()
-	r := l.sh(t, "cp1", admin+"get nodeagents -o json")
-	var list v1alpha1.NodeAgentList
-	if r.code != 0 || json.Unmarshal([]byte(r.out), &list) != nil {
-		return false
+	var agents v1alpha1.NodeAgentList
+	var leases v1alpha1.NodeAgentLeaseList
+	for what, list := range map[string]any{"nodeagents": &agents, "nodeagentleases": &leases} {
+		if r := l.sh(t, "cp1", admin+"get "+what+" -o json"); r.code != 0 || json.Unmarshal([]byte(r.out), list) != nil {
+			return false
+		}
+	}
+	renewed := map[string]time.Time{}
+	for _, lease := range leases.Items {
+		renewed[lease.Name] = lease.RenewTime.Time
 	}
 	fresh := 0
-	for _, a := range list.Items {
-		if time.Since(a.Status.RenewTime.Time) < 25*time.Second && !a.Status.Draining {
+	for _, a := range agents.Items {
+		if min(time.Since(a.Status.RenewTime.Time), time.Since(renewed[a.Name])) < 25*time.Second && !a.Status.Draining {
 			fresh++
 		}
 	}

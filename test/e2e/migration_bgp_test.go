@@ -1,13 +1,11 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
-
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 const (
@@ -112,10 +110,6 @@ func (l *lab) comeOverByBGP(t *testing.T) {
 // speaks says whether the Node's agent announces the address by BGP.
 func (l *lab) speaks(t *testing.T, node string) bool {
 	t.Helper()
-	var agent v1alpha1.NodeAgent
-	r := l.sh(t, "cp1", admin+"get nodeagent "+node+" -o json")
-	if r.code != 0 || json.Unmarshal([]byte(r.out), &agent) != nil {
-		return false
-	}
-	return slices.ContainsFunc(agent.Status.Announcements, func(a v1alpha1.Announcement) bool { return a.Address == fabric })
+	r := l.sh(t, "cp1", admin+announcedAddresses+" --field-selector metadata.name="+node)
+	return r.code == 0 && slices.Contains(strings.Fields(r.out), fabric)
 }

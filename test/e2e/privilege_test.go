@@ -32,6 +32,8 @@ var unusedButGranted = map[string]string{
 	"addresspools list":           "informers list where the API server does not stream lists",
 	"bgppeers list":               "informers list where the API server does not stream lists",
 	"nodeagents list":             "informers list where the API server does not stream lists",
+	"nodeagentleases list":        "informers list where the API server does not stream lists",
+	"nodeannouncements list":      "informers list where the API server does not stream lists",
 	"nodeagents patch":            "no agent is silent for five minutes in this run",
 	"services get":                "no Service of type LoadBalancer in this run",
 	"services patch":              "no Service of type LoadBalancer in this run",

@@ -108,7 +108,7 @@ func (l *lab) withAddress(b *testing.B) int {
 // announced counts the addresses that agents say they answer for.
 func (l *lab) announced(b *testing.B) int {
 	b.Helper()
-	return len(strings.Fields(l.kubectl(b, `get nodeagents -o jsonpath='{.items[*].status.announcements[*].address}'`)))
+	return len(strings.Fields(l.kubectl(b, announcedAddresses)))
 }
 
 // usedBy returns seconds of processor time and megabytes of memory, each of the agent of w1 or w2 that has more.
@@ -130,12 +130,12 @@ func (l *lab) usedBy(t testing.TB, program string) (seconds, megabytes float64) 
 	return seconds, megabytes
 }
 
-// agentWrites returns how many writes about agents the API server has answered since it started.
+// agentWrites returns how many writes of agents (nodeagents, nodeagentleases, nodeannouncements) the API server has answered since it started.
 func (l *lab) agentWrites(b *testing.B) float64 {
 	b.Helper()
 	var sum float64
 	for line := range strings.Lines(l.kubectl(b, "get --raw /metrics")) {
-		if strings.HasPrefix(line, "apiserver_request_total{") && strings.Contains(line, `resource="nodeagents"`) &&
+		if strings.HasPrefix(line, "apiserver_request_total{") && strings.Contains(line, `resource="nodea`) &&
 			!strings.Contains(line, `verb="GET"`) && !strings.Contains(line, `verb="LIST"`) && !strings.Contains(line, `verb="WATCH"`) {
 			sum += lastNumber(b, line)
 		}

@@ -43,7 +43,7 @@ type documentList []document
 
 // kindNames are the kinds in the order in which a field without a kind is looked for.
 func kindNames() []string {
-	return append(schema.Kinds(), "AddressPool", "BGPPeer", "NodeAgentLease", "NodeAgent", "NodeRoutes")
+	return append(schema.Kinds(), "AddressPool", "BGPPeer", "NodeAgentLease", "NodeAgent", "NodeAnnouncements", "NodeRoutes")
 }
 
 func documents() (documentList, error) {

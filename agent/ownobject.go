@@ -1,0 +1,197 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/ccmadm/ccmadm/provider/objects"
+)
+
+// reported is an object of a kind that agents write beside their NodeAgent.
+type reported interface {
+	comparable
+	metav1.Object
+	runtime.Object
+}
+
+// writer is what writes objects of a kind.
+type writer[O reported] interface {
+	Get(ctx context.Context, name string, options metav1.GetOptions) (O, error)
+	Create(ctx context.Context, object O, options metav1.CreateOptions) (O, error)
+	Update(ctx context.Context, object O, options metav1.UpdateOptions) (O, error)
+}
+
+// ownObject keeps the object of its own Node of one kind as it should be. It has what is long, and what other agents do not watch. It is
+// written when it has changed, and never else: whether the agent is alive is in its NodeAgent or NodeAgentLease.
+type ownObject[O reported] struct {
+	kind, node string
+	client     writer[O]
+	nodes      cache.SharedIndexInformer
+	// current is the object as it should be, without its name; false: it stays as it is.
+	current func() (O, bool)
+	// same reports whether two objects say the same.
+	same func(a, b O) bool
+	// pause is the shortest time between two writes, of which the last has written the object.
+	pause func(O) time.Duration
+	// kept is told that the API server has the object as it should be, or why not.
+	kept func(error)
+
+	own     cache.SharedIndexInformer // of this one object
+	changes chan struct{}
+	gone    chan struct{}
+	last    O // as the API server returned it
+}
+
+// newOwnObject makes one for a kind that client reads and writes.
+func newOwnObject[O reported, L runtime.Object](node string, nodes cache.SharedIndexInformer, example O, client interface {
+	writer[O]
+	lister[L]
+},
+) (*ownObject[O], error) {
+	o := &ownObject[O]{
+		kind: reflect.TypeOf(example).Elem().Name(), node: node, client: client, nodes: nodes, kept: func(error) {},
+		changes: make(chan struct{}, 1), gone: make(chan struct{}, 1),
+	}
+	o.own = objects.Informer(oneOf[L]{client, node}, example)
+	if _, err := o.own.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(any) { ask(o.gone) }}); err != nil {
+		return nil, fmt.Errorf("watch: %w", err)
+	}
+	return o, nil
+}
+
+// changed asks for a report soon. It does not wait.
+func (o *ownObject[O]) changed() { ask(o.changes) }
+
+// run reports until ctx is done.
+func (o *ownObject[O]) run(ctx context.Context) {
+	if !cache.WaitForCacheSync(ctx.Done(), o.nodes.HasSynced) {
+		return
+	}
+	watched := false
+	var retry retries
+	var none O
+	for {
+		object, wanted := o.current()
+		var err error
+		if wanted {
+			if !watched {
+				go o.own.RunWithContext(ctx)
+				watched = true
+			}
+			err = o.write(ctx, object)
+			o.kept(err)
+		}
+		pause, again := retry.after(err), (<-chan time.Time)(nil)
+		if err != nil && ctx.Err() == nil {
+			klog.ErrorS(err, "Failed to report; retrying", "kind", o.kind, "after", pause)
+			again = time.After(pause)
+			pause = reportRetry
+		} else {
+			pause = gather
+			if wanted {
+				pause = o.pause(object)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-again:
+		case <-o.changes:
+		case <-o.gone:
+			o.last = none
+		}
+	}
+}
+
+// write makes the object say what it should. It writes nothing where it does.
+func (o *ownObject[O]) write(ctx context.Context, object O) error {
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	var none O
+	if o.last == none {
+		found, err := o.client.Get(ctx, o.node, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return o.create(ctx, object)
+		}
+		if err != nil {
+			return fmt.Errorf("get %s/%s: %w", o.kind, o.node, err)
+		}
+		o.last = found
+	}
+	if o.same(o.last, object) {
+		return nil
+	}
+	object.SetName(o.node)
+	object.SetUID(o.last.GetUID())
+	object.SetResourceVersion(o.last.GetResourceVersion())
+	object.SetOwnerReferences(o.last.GetOwnerReferences())
+	object.SetLabels(o.last.GetLabels())
+	object.SetAnnotations(o.last.GetAnnotations())
+	written, err := o.client.Update(ctx, object, metav1.UpdateOptions{})
+	if err != nil {
+		o.last = none // it has gone, or another program has written it, or this was written and no answer came
+		return fmt.Errorf("update %s/%s: %w", o.kind, o.node, err)
+	}
+	o.last = written
+	return nil
+}
+
+func (o *ownObject[O]) create(ctx context.Context, object O) error {
+	meta, err := ownedByNode(o.nodes, o.node)
+	if err != nil {
+		return fmt.Errorf("create %s/%s: %w", o.kind, o.node, err)
+	}
+	object.SetName(meta.Name)
+	object.SetOwnerReferences(meta.OwnerReferences)
+	made, err := o.client.Create(ctx, object, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("create %s/%s: %w", o.kind, o.node, err)
+	}
+	o.last = made
+	return nil
+}
+
+// same takes none for none, whether it is nil or not.
+func same[T any](a, b []T) bool { return len(a) == 0 && len(b) == 0 || reflect.DeepEqual(a, b) }
+
+// lister lists and watches objects of a kind.
+type lister[L runtime.Object] interface {
+	List(ctx context.Context, options metav1.ListOptions) (L, error)
+	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
+}
+
+// oneOf lists and watches the object of one name.
+type oneOf[L runtime.Object] struct {
+	all  lister[L]
+	name string
+}
+
+func (o oneOf[L]) only(options metav1.ListOptions) metav1.ListOptions {
+	options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, o.name).String()
+	return options
+}
+
+// List returns it, or none.
+func (o oneOf[L]) List(ctx context.Context, options metav1.ListOptions) (L, error) {
+	return o.all.List(ctx, o.only(options))
+}
+
+// Watch follows it.
+func (o oneOf[L]) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	return o.all.Watch(ctx, o.only(options))
+}
