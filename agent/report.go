@@ -139,14 +139,14 @@ func (r *reporter) run(ctx context.Context) {
 		return
 	}
 	var retry retries
-	say, owed := r.write, true
-	for {
+	for say := r.write; ; {
 		err := say(ctx)
 		if objects.Refused(err) {
 			r.tell(nil, nil, err)
 		}
 		pause := retry.after(err)
-		if owed = err != nil; !owed {
+		owed := err != nil
+		if !owed {
 			pause = r.pause(time.Now())
 		}
 		again := time.After(pause)
