@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/objects"
@@ -25,6 +26,8 @@ type apart struct {
 	*ownObject[*v1alpha1.NodeAnnouncements]
 	// ready is the period of the reader in which the API server got the object; 0: in none.
 	ready atomic.Int64
+	// pruned: the CustomResourceDefinition of NodeAgent is of an earlier release, and loses that announcements are apart.
+	pruned atomic.Bool
 }
 
 // newApart makes it. While a manager watches it writes what the sources say; changed is called when the NodeAgent may leave out
@@ -71,7 +74,7 @@ func newApart(client *objects.Client, node string, nodes cache.SharedIndexInform
 
 // leave takes out of a report what the object has, if it was written in this period of the reader.
 func (a *apart) leave(s *v1alpha1.NodeAgentStatus, period int64) {
-	if a == nil || period == 0 || a.ready.Load() != period {
+	if a == nil || period == 0 || a.ready.Load() != period || a.pruned.Load() {
 		return
 	}
 	s.AnnouncementsApart, s.Announcements, s.Announced = true, nil, 0
@@ -79,4 +82,15 @@ func (a *apart) leave(s *v1alpha1.NodeAgentStatus, period int64) {
 	for i := range s.Sessions {
 		s.Sessions[i].Advertised = 0
 	}
+}
+
+// written compares a report with what the API server has of it. It reports whether announcements are lost.
+func (a *apart) written(sent, kept *v1alpha1.NodeAgentStatus) bool {
+	if !sent.AnnouncementsApart || kept.AnnouncementsApart {
+		return false
+	}
+	if !a.pruned.Swap(true) {
+		klog.InfoS("The CustomResourceDefinition of NodeAgent is of an earlier release: announcements stay in the NodeAgent")
+	}
+	return true
 }

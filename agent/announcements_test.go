@@ -75,12 +75,16 @@ func TestReporter_AnnouncementsApart(t *testing.T) {
 	})
 }
 
-// Where they cannot be written apart, announcements are in the report, and change it.
+// Where they cannot be written apart, or the report cannot say so, announcements are in the report, and change it.
 func TestReporter_AnnouncementsRefused(t *testing.T) {
-	for _, code := range []int{http.StatusForbidden, http.StatusNotFound} {
-		t.Run(http.StatusText(code), func(t *testing.T) {
+	for name, server := range map[string]func() *recording{
+		"forbidden":                  func() *recording { return &recording{announcements: http.StatusForbidden} },
+		"not defined":                func() *recording { return &recording{announcements: http.StatusNotFound} },
+		"an earlier NodeAgent's CRD": func() *recording { return &recording{prunes: true} },
+	} {
+		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				server, said := &recording{announcements: code}, &saying{}
+				server, said := server(), &saying{}
 				said.set(announcing(2))
 				r := runReporter(t, server, func() bool { return true }, said.add)
 				time.Sleep(time.Minute)

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -28,6 +29,7 @@ type recording struct {
 	leases        int          // the code; 0: they are kept
 	announcements int          // the same for who writes these
 	failures      atomic.Int32 // how many reports it is too busy for
+	prunes        bool         // it does not know that announcements are apart
 
 	mu      sync.Mutex
 	objects map[string]json.RawMessage // by path
@@ -63,6 +65,9 @@ func (k *recording) RoundTrip(request *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(request.Body)
 	if err != nil {
 		return nil, err
+	}
+	if k.prunes && kind == "nodeagents" {
+		body = bytes.ReplaceAll(body, []byte(`"announcementsApart":true,`), nil)
 	}
 	if request.Method == http.MethodPost {
 		path += "/w1"

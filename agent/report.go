@@ -267,6 +267,9 @@ func (r *reporter) write(ctx context.Context) error {
 		return fmt.Errorf("update NodeAgent/%s: %w", r.node, err)
 	}
 	r.last, r.spoke = written, time.Now()
+	if r.apart.written(&next.Status, &written.Status) {
+		r.changed()
+	}
 	r.tell(&next.Status, &written.Status, nil)
 	return nil
 }

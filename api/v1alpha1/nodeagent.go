@@ -35,9 +35,8 @@ type NodeAgentStatus struct {
 	RenewTime metav1.MicroTime `json:"renewTime,omitzero"`
 	// Draining: the Node hands over its addresses, and acquires none.
 	Draining bool `json:"draining,omitempty"`
-	// Announced is the number of announcements in this object.
-	// +optional
-	Announced int32 `json:"announced,omitempty"`
+	// Announced is the number of announcements in this object. An API server with the definition of an earlier release wants it.
+	Announced int32 `json:"announced"`
 	// AnnouncementsApart: announcements are in the NodeAnnouncements of this name, and not here.
 	// +optional
 	AnnouncementsApart bool `json:"announcementsApart,omitempty"`
@@ -196,9 +195,8 @@ type BGPSession struct {
 	BFD string `json:"bfd,omitempty"`
 	// Message is why there is none.
 	Message string `json:"message,omitempty"`
-	// Advertised is the number of prefixes. It is in NodeAnnouncements alone where announcements are.
-	// +optional
-	Advertised int32 `json:"advertised,omitempty"`
+	// Advertised is the number of prefixes. It is 0 where announcements are in NodeAnnouncements.
+	Advertised int32 `json:"advertised"`
 }
 
 // NodeAgentList is what the API server lists.
