@@ -5,8 +5,9 @@
 // proxy.go and proxyreadiness.go say of this Node's kube-proxy. routes_linux.go sets routes, by provider/routes. report.go and
 // routesreport.go write what others read of it. agent/vip is another program: it holds the control plane's own address.
 //
-// Reads: Nodes, Services, EndpointSlices, IPAddresses, AddressPools, BGPPeers, NodeAgents and a Secret; this machine's
-// kube-proxy, routes and sockets. Writes: the NodeAgent of its own Node, Events, and with routes its NodeRoutes.
+// Reads: Nodes, Services, EndpointSlices, IPAddresses, AddressPools, BGPPeers, NodeAgents, a Lease and a Secret; this machine's
+// kube-proxy, routes and sockets. Writes: the NodeAgent of its own Node, with NodeAgentLease and NodeAnnouncements beside it, Events, and
+// with routes its NodeRoutes.
 // Running it twice: the second one on a machine cannot listen for heartbeats, and says so.
 package agent
 

@@ -4,9 +4,9 @@
 // are in vip.go. Their work is in agent and agent/vip.
 //
 // Reads: a kubeconfig, or the ServiceAccount of its pod; Nodes, Services, EndpointSlices, IPAddresses, AddressPools,
-// BGPPeers and NodeAgents; the key of heartbeats; with --routes DaemonSets, where its Node has been a network add-on's.
-// Writes: the NodeAgent of its own Node; Events; with --routes its NodeRoutes, and what provider/routes writes on a
-// machine.
+// BGPPeers, NodeAgents and a Lease of the manager; the key of heartbeats; with --routes DaemonSets, where its Node has been a network add-on's.
+// Writes: the NodeAgent, NodeAgentLease and NodeAnnouncements of its own Node; Events; with --routes its NodeRoutes, and what
+// provider/routes writes on a machine.
 // Running it twice: the second one on a machine cannot listen for heartbeats, and says so.
 // It will not: announce anything before it has seen the cluster once, withdraw anything because it cannot see it now, or
 // leave an address on an interface. Routes it leaves, so that pods do not notice that it is replaced; one that is
