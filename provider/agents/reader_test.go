@@ -28,7 +28,9 @@ func newReader(t *testing.T) *Reader {
 // Announcements that are apart count where the report says that they are: an agent that went back to its report leaves the object as it was.
 func TestReader_Whole(t *testing.T) {
 	r := newReader(t)
-	announces := func(address string) []v1alpha1.Announcement { return []v1alpha1.Announcement{{Address: address, Level: v1alpha1.LevelBGP}} }
+	announces := func(address string) []v1alpha1.Announcement {
+		return []v1alpha1.Announcement{{Address: address, Level: v1alpha1.LevelBGP}}
+	}
 	named := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
 	reports := []*v1alpha1.NodeAgent{
 		{ObjectMeta: named("apart"), Status: v1alpha1.NodeAgentStatus{AnnouncementsApart: true, Version: "v1"}},
