@@ -6,6 +6,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -17,6 +18,8 @@ const (
 	// announcementsPause is the longest time between two reports of announcements that change all the time. At level BGP a thousand
 	// addresses are 60 kB, and all agents write them at once.
 	announcementsPause = time.Second
+	// apartFails is how long announcements cannot be written apart before they are in the NodeAgent.
+	apartFails = 3 * time.Second
 	// pausePerAnnouncement is what each of them adds to the time.
 	pausePerAnnouncement = 2 * time.Millisecond
 )
@@ -26,8 +29,9 @@ type apart struct {
 	*ownObject[*v1alpha1.NodeAnnouncements]
 	// ready is the period of the reader in which the API server got the object; 0: in none.
 	ready atomic.Int64
-	// pruned: the CustomResourceDefinition of NodeAgent is of an earlier release, and loses that announcements are apart.
-	pruned atomic.Bool
+	// pruned is the period in which the CustomResourceDefinition of NodeAgent was of an earlier release, and lost that announcements are
+	// apart.
+	pruned atomic.Int64
 }
 
 // newApart makes it. While a manager watches it writes what the sources say; changed is called when the NodeAgent may leave out
@@ -41,7 +45,8 @@ func newApart(client *objects.Client, node string, nodes cache.SharedIndexInform
 		return nil, err
 	}
 	a := &apart{ownObject: own}
-	var period int64 // of the object that is being written
+	var period int64      // of the object that is being written
+	var failing time.Time // since when it could not be
 	own.current = func() (*v1alpha1.NodeAnnouncements, bool) {
 		if period = r.period(time.Now()); period == 0 {
 			return nil, false
@@ -49,7 +54,7 @@ func newApart(client *objects.Client, node string, nodes cache.SharedIndexInform
 		var s v1alpha1.NodeAgentStatus
 		sources(&s)
 		return &v1alpha1.NodeAnnouncements{
-			Announced: int32(len(s.Announcements)), Announcements: s.Announcements, Sessions: s.Sessions,
+			RenewTime: metav1.NowMicro(), Announced: int32(len(s.Announcements)), Announcements: s.Announcements, Sessions: s.Sessions,
 		}, true
 	}
 	own.same = func(a, b *v1alpha1.NodeAnnouncements) bool {
@@ -59,7 +64,12 @@ func newApart(client *objects.Client, node string, nodes cache.SharedIndexInform
 		return min(announcementsPause, max(gather, time.Duration(len(o.Announcements))*pausePerAnnouncement))
 	}
 	own.kept = func(err error) {
-		if err != nil && !objects.Refused(err) && !apierrors.IsNotFound(err) {
+		if err == nil {
+			failing = time.Time{}
+		} else if failing.IsZero() {
+			failing = time.Now()
+		}
+		if err != nil && !objects.Refused(err) && !apierrors.IsNotFound(err) && time.Since(failing) < apartFails {
 			return // it has what it had, and is written again
 		}
 		if err != nil {
@@ -74,7 +84,7 @@ func newApart(client *objects.Client, node string, nodes cache.SharedIndexInform
 
 // leave takes out of a report what the object has, if it was written in this period of the reader.
 func (a *apart) leave(s *v1alpha1.NodeAgentStatus, period int64) {
-	if a == nil || period == 0 || a.ready.Load() != period || a.pruned.Load() {
+	if a == nil || period == 0 || a.ready.Load() != period || a.pruned.Load() == period {
 		return
 	}
 	s.AnnouncementsApart, s.Announcements, s.Announced = true, nil, 0
@@ -85,11 +95,11 @@ func (a *apart) leave(s *v1alpha1.NodeAgentStatus, period int64) {
 }
 
 // written compares a report with what the API server has of it. It reports whether announcements are lost.
-func (a *apart) written(sent, kept *v1alpha1.NodeAgentStatus) bool {
+func (a *apart) written(sent, kept *v1alpha1.NodeAgentStatus, period int64) bool {
 	if !sent.AnnouncementsApart || kept.AnnouncementsApart {
 		return false
 	}
-	if !a.pruned.Swap(true) {
+	if a.pruned.Swap(period) == 0 {
 		klog.InfoS("The CustomResourceDefinition of NodeAgent is of an earlier release: announcements stay in the NodeAgent")
 	}
 	return true

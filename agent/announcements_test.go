@@ -1,12 +1,15 @@
 package agent
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
@@ -35,7 +38,7 @@ func TestReporter_AnnouncementsApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reads atomic.Bool
 		reads.Store(true)
-		server, said := &recording{}, &saying{}
+		server, said := &recording{slow: 300 * time.Millisecond}, &saying{}
 		said.set(announcing(2))
 		r := runReporter(t, server, reads.Load, said.add)
 		time.Sleep(time.Minute)
@@ -50,7 +53,7 @@ func TestReporter_AnnouncementsApart(t *testing.T) {
 		said.set(announcing(3))
 		r.announced()
 		time.Sleep(time.Second)
-		if _, apart = both(t, server); len(apart.Announcements) != 3 || server.count("nodeagents", changed) > 0 {
+		if _, apart = both(t, server); len(apart.Announcements) != 3 || len(apart.OwnerReferences) != 1 || server.count("nodeagents", changed) > 0 {
 			t.Errorf("after another one apart are %+v, and the report was written %d times", apart, server.count("nodeagents", changed))
 		}
 
@@ -98,6 +101,50 @@ func TestReporter_AnnouncementsRefused(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Where only announcements cannot be written apart, they are in the report soon, and apart again once they can be.
+func TestReporter_AnnouncementsFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, said := &recording{}, &saying{}
+		said.set(announcing(2))
+		r := runReporter(t, server, func() bool { return true }, said.add)
+		time.Sleep(time.Minute)
+		server.ill.Store(true)
+		said.set(announcing(3))
+		r.announced()
+		time.Sleep(3 * apartFails)
+		if report, _ := both(t, server); report.Status.AnnouncementsApart || len(report.Status.Announcements) != 3 {
+			t.Errorf("the report says %+v", report.Status)
+		}
+		server.ill.Store(false)
+		time.Sleep(5 * time.Second)
+		if report, apart := both(t, server); !report.Status.AnnouncementsApart || len(apart.Announcements) != 3 {
+			t.Errorf("the report says %+v, apart are %+v", report.Status, apart)
+		}
+	})
+}
+
+// An object that was overwritten, as by a backup, is written again.
+func TestReporter_AnnouncementsOverwritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, said := &recording{}, &saying{}
+		said.set(announcing(2))
+		r := runReporter(t, server, func() bool { return true }, said.add)
+		time.Sleep(time.Minute)
+		before := &v1alpha1.NodeAnnouncements{ObjectMeta: metav1.ObjectMeta{Name: "w1", ResourceVersion: "before"}}
+		data, err := json.Marshal(before)
+		must(t, err)
+		server.mu.Lock()
+		server.objects["/apis/ccmadm.dev/v1alpha1/nodeannouncements/w1"] = data
+		server.mu.Unlock()
+		must(t, r.apart.own.GetStore().Update(before))
+		r.apart.changed() // as its informer does
+		time.Sleep(time.Second)
+		if _, apart := both(t, server); len(apart.Announcements) != 2 {
+			t.Errorf("apart are %+v", apart)
+		}
+	})
 }
 
 // What changes all the time, and is no news for other agents, keeps the agent from renewing nothing, and is written at most once a second

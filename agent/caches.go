@@ -35,7 +35,7 @@ type caches struct {
 
 // freshFor is how long the API server counts as heard after an event. The manager that watches NodeAgentLeases makes one every 5
 // seconds, and without it each agent one every 20 seconds.
-const freshFor = 30 * time.Second
+const freshFor = 40 * time.Second
 
 // viewEvery is how old a view becomes where events go on that do not matter to it.
 const viewEvery = 5 * time.Second

@@ -26,10 +26,13 @@ import (
 
 // recording is an API server with the NodeAgent and the NodeAgentLease of one Node. It has a code for those who write the lease.
 type recording struct {
-	leases        int          // the code; 0: they are kept
-	announcements int          // the same for who writes these
-	failures      atomic.Int32 // how many reports it is too busy for
-	prunes        bool         // it does not know that announcements are apart
+	leases        int           // the code; 0: they are kept
+	announcements int           // the same for who writes these
+	failures      atomic.Int32  // how many reports it is too busy for
+	prunes        bool          // it does not know that announcements are apart
+	conflicts     atomic.Int32  // how many leases another program has written meanwhile
+	ill           atomic.Bool   // for who writes announcements
+	slow          time.Duration // for the same
 
 	mu      sync.Mutex
 	objects map[string]json.RawMessage // by path
@@ -38,6 +41,9 @@ type recording struct {
 
 // RoundTrip keeps what is written.
 func (k *recording) RoundTrip(request *http.Request) (*http.Response, error) {
+	if strings.Contains(request.URL.Path, "/nodeannouncements") {
+		time.Sleep(k.slow)
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	path := strings.TrimSuffix(request.URL.Path, "/status")
@@ -52,6 +58,15 @@ func (k *recording) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	if code := map[string]int{"nodeagentleases": k.leases, "nodeannouncements": k.announcements}[kind]; code != 0 {
 		return status(code, map[int]metav1.StatusReason{404: metav1.StatusReasonNotFound, 403: metav1.StatusReasonForbidden}[code]), nil
+	}
+	if kind == "nodeagentleases" && request.Method == http.MethodPut && k.conflicts.Add(-1) >= 0 {
+		delete(k.objects, path) // it is another one now
+		return status(http.StatusConflict, metav1.StatusReasonConflict), nil
+	}
+	if kind == "nodeannouncements" && request.Method == http.MethodPut {
+		if k.ill.Load() {
+			return status(http.StatusInternalServerError, metav1.StatusReasonInternalError), nil
+		}
 	}
 	if kind == "nodeagents" && request.Method == http.MethodPut && k.failures.Add(-1) >= 0 {
 		return status(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable), nil
@@ -134,7 +149,7 @@ func runReporter(t *testing.T, server *recording, pulses func() bool, sources ..
 	}
 	r.apart, err = newApart(client, "w1", nodes, r.reader, r.announces, r.changed)
 	must(t, err)
-	r.apart.own = still{}
+	r.apart.own = newKnown(t)
 	r.announcing, r.reader.begins = sources, r.announced
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
@@ -251,6 +266,22 @@ func TestReporter_LeaseFails(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A lease that another program has written is read, and renewed again.
+func TestReporter_LeaseConflict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &recording{}
+		runReporter(t, server, func() bool { return true })
+		time.Sleep(time.Minute)
+		server.conflicts.Store(1)
+		time.Sleep(time.Minute)
+		conflict := time.Now()
+		time.Sleep(time.Minute)
+		if n := server.count("nodeagentleases", conflict); n < 2 {
+			t.Errorf("a minute after a conflict it was renewed %d times in a minute", n)
+		}
+	})
 }
 
 // A report that is owed is written also when the first attempt fails: a lease would not return the vote.

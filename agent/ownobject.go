@@ -63,7 +63,10 @@ func newOwnObject[O reported, L runtime.Object](node string, nodes cache.SharedI
 		changes: make(chan struct{}, 1), gone: make(chan struct{}, 1),
 	}
 	o.own = objects.Informer(oneOf[L]{client, node}, example)
-	if _, err := o.own.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(any) { ask(o.gone) }}); err != nil {
+	_, err := o.own.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { o.changed() }, UpdateFunc: func(any, any) { o.changed() }, DeleteFunc: func(any) { ask(o.gone) },
+	})
+	if err != nil {
 		return nil, fmt.Errorf("watch: %w", err)
 	}
 	return o, nil
@@ -88,6 +91,9 @@ func (o *ownObject[O]) run(ctx context.Context) {
 				go o.own.RunWithContext(ctx)
 				watched = true
 			}
+			if o.overwritten() {
+				o.last = none
+			}
 			err = o.write(ctx, object)
 			o.kept(err)
 		}
@@ -104,6 +110,7 @@ func (o *ownObject[O]) run(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
+			o.finish(ctx)
 			return
 		case <-time.After(pause):
 		}
@@ -116,6 +123,27 @@ func (o *ownObject[O]) run(ctx context.Context) {
 			o.last = none
 		}
 	}
+}
+
+// finish writes what has changed in the pause in which the agent was told to end, such as what it handed over.
+func (o *ownObject[O]) finish(ctx context.Context) {
+	object, wanted := o.current()
+	if !wanted || len(o.changes) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportRetry)
+	defer cancel()
+	if err := o.write(ctx, object); err != nil {
+		klog.ErrorS(err, "Failed to report at the end", "kind", o.kind)
+	}
+}
+
+// overwritten reports whether the API server has another object than this agent has written, such as one of a backup.
+func (o *ownObject[O]) overwritten() bool {
+	var none O
+	object, there, _ := o.own.GetStore().GetByKey(o.node) // a store of client-go has no error here
+	seen, is := object.(O)
+	return there && is && o.last != none && (seen.GetUID() != o.last.GetUID() || seen.GetResourceVersion() != o.last.GetResourceVersion())
 }
 
 // write makes the object say what it should. It writes nothing where it does.

@@ -267,7 +267,7 @@ func (r *reporter) write(ctx context.Context) error {
 		return fmt.Errorf("update NodeAgent/%s: %w", r.node, err)
 	}
 	r.last, r.spoke = written, time.Now()
-	if r.apart.written(&next.Status, &written.Status) {
+	if r.apart.written(&next.Status, &written.Status, r.reader.period(time.Now())) {
 		r.changed()
 	}
 	r.tell(&next.Status, &written.Status, nil)

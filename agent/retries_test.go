@@ -79,7 +79,7 @@ func TestReports_Refused(t *testing.T) {
 					return make([]v1alpha1.AgentRoute, 1), nil
 				})
 				must(t, err)
-				r.own = still{}
+				r.own = newKnown(t)
 				return r.run, r.changed
 			},
 		} {

@@ -14,6 +14,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 type NodeAnnouncements struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
+	// RenewTime is when the agent wrote this, by its clock: after every change.
+	RenewTime metav1.MicroTime `json:"renewTime,omitzero"`
 	// Announced is the number of announcements.
 	Announced int32 `json:"announced"`
 	// Announcements are the addresses that this Node announces.

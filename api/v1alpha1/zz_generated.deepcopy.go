@@ -561,6 +561,7 @@ func (in *NodeAnnouncements) DeepCopyInto(out *NodeAnnouncements) {
 	*out = *in
 	out.TypeMeta = in.TypeMeta
 	in.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	in.RenewTime.DeepCopyInto(&out.RenewTime)
 	if in.Announcements != nil {
 		in, out := &in.Announcements, &out.Announcements
 		*out = make([]Announcement, len(*in))

@@ -47,6 +47,9 @@ func addAnnouncements(ctx context.Context, c client.Reader, agents []v1alpha1.No
 	for i := range agents {
 		if object := byName[agents[i].Name]; object != nil && apart(agents[i]) {
 			agents[i] = *agents[i].With(object)
+			if said := object.RenewTime; agents[i].Status.RenewTime.Before(&said) {
+				agents[i].Status.RenewTime = said // of two that announce an address, the newer report counts
+			}
 		}
 	}
 	return nil

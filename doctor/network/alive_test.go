@@ -31,14 +31,18 @@ func (k kept) List(_ context.Context, list client.ObjectList, _ ...client.ListOp
 		list.Items = []v1alpha1.NodeAgent{{ObjectMeta: meta, Status: v1alpha1.NodeAgentStatus{
 			RenewTime: metav1.NewMicroTime(k.now.Add(-72 * time.Hour)), AnnouncementsApart: true,
 			ControlPlaneVIP: &v1alpha1.VIPReport{Address: "192.0.2.9", Has: true},
-		}}}
+		}}, {ObjectMeta: metav1.ObjectMeta{Name: "went-back"}, Status: v1alpha1.NodeAgentStatus{RenewTime: metav1.NewMicroTime(k.now)}}}
 	case *v1alpha1.NodeAgentLeaseList:
 		list.Items = []v1alpha1.NodeAgentLease{{ObjectMeta: meta, RenewTime: metav1.NewMicroTime(k.now.Add(-15 * time.Second))}}
 	case *v1alpha1.NodeAnnouncementsList:
-		list.Items = []v1alpha1.NodeAnnouncements{{
-			ObjectMeta: meta, Announcements: []v1alpha1.Announcement{{Address: "192.0.2.50", Level: v1alpha1.LevelBGP}},
-			Sessions: []v1alpha1.BGPSession{{Peer: "tor", Advertised: 1}},
-		}}
+		for _, name := range []string{"w1", "went-back"} {
+			list.Items = append(list.Items, v1alpha1.NodeAnnouncements{
+				ObjectMeta:    metav1.ObjectMeta{Name: name},
+				RenewTime:     metav1.NewMicroTime(k.now.Add(-time.Hour)),
+				Announcements: []v1alpha1.Announcement{{Address: "192.0.2.50", Level: v1alpha1.LevelBGP}},
+				Sessions:      []v1alpha1.BGPSession{{Peer: "tor", Advertised: 1}},
+			})
+		}
 	case *corev1.PodList:
 		list.Items = []corev1.Pod{{Spec: corev1.PodSpec{NodeName: "w1", Containers: []corev1.Container{{Args: []string{"--vip=192.0.2.9"}}}}}}
 	}
@@ -57,6 +61,9 @@ func TestRead_WhatAgentsHaveApart(t *testing.T) {
 	}
 	if got := s.silence(&s.Agents[0]); got < 15*time.Second || got > 20*time.Second {
 		t.Errorf("its last sign of life was %s ago, want 15 s", got)
+	}
+	if got := s.Agents[0].Status.RenewTime; got.Sub(now.Add(-time.Hour)).Abs() > time.Second {
+		t.Errorf("it said so at %s, want an hour ago", got)
 	}
 	if s.Agents[0].Status.Sessions[0].Advertised != 1 {
 		t.Error("the report has not the sessions that are apart")

@@ -46,6 +46,7 @@ type Reader struct {
 	client kubernetes.Interface
 	holder string
 	last   *coordinationv1.Lease // as the API server returned it
+	begun  atomic.Int64          // when Run was called, in nanoseconds
 }
 
 // New makes a Reader; holder is who it is, for people who read the Lease. It sends no request.
@@ -75,8 +76,12 @@ func (r *Reader) OnAnnouncements(changed func()) error {
 	return err
 }
 
-// Known reports whether all is there that can be had.
-func (r *Reader) Known() bool { return r == nil || r.leases.known() && r.announcements.known() }
+// Known reports whether all is there that can be had. What cannot be listed for a minute is not waited for: agents have everything in their
+// NodeAgents by then.
+func (r *Reader) Known() bool {
+	return r == nil || r.leases.known() && r.announcements.known() ||
+		r.begun.Load() != 0 && time.Since(time.Unix(0, r.begun.Load())) > objects.LiveTime
+}
 
 // Leases returns those that there are.
 func (r *Reader) Leases() []*v1alpha1.NodeAgentLease {
@@ -103,6 +108,7 @@ func (r *Reader) Whole(reports []*v1alpha1.NodeAgent) []*v1alpha1.NodeAgent {
 
 // Run watches, and tells agents, until ctx is done.
 func (r *Reader) Run(ctx context.Context) {
+	r.begun.Store(time.Now().UnixNano())
 	go r.leases.RunWithContext(ctx)
 	go r.announcements.RunWithContext(ctx)
 	if !cache.WaitForCacheSync(ctx.Done(), r.leases.HasSynced, r.announcements.HasSynced) {

@@ -2,6 +2,7 @@ package agents
 
 import (
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -70,5 +71,12 @@ func TestReader_Known(t *testing.T) {
 	}
 	if r.announcements.denied.Store(true); !r.Known() {
 		t.Error("neither can be had, and passes wait for them")
+	}
+	r = newReader(t)
+	if r.begun.Store(time.Now().UnixNano()); r.Known() {
+		t.Error("they may come yet")
+	}
+	if r.begun.Store(time.Now().Add(-2 * objects.LiveTime).UnixNano()); !r.Known() {
+		t.Error("passes wait for ever")
 	}
 }

@@ -82,7 +82,7 @@ func (v *View) subnets() subnets {
 					continue
 				}
 				seen[text] = true
-				if prefix, err := netip.ParsePrefix(text); err == nil {
+				if prefix, err := netip.ParsePrefix(text); err == nil && prefix.Bits() < prefix.Addr().BitLen() {
 					distinct[prefix.Masked()] = true
 				}
 			}

@@ -184,7 +184,8 @@ func (c *caches) sliceMatters(_, after any) bool {
 // agentMatters is false for a report that only says that the agent lives.
 func agentMatters(before, after any) bool {
 	a, b := before.(*v1alpha1.NodeAgent), after.(*v1alpha1.NodeAgent)
-	return a == b || !equality.Semantic.DeepEqual(a.Status.Announcements, b.Status.Announcements) ||
+	return a == b || a.Status.AnnouncementsApart != b.Status.AnnouncementsApart ||
+		!equality.Semantic.DeepEqual(a.Status.Announcements, b.Status.Announcements) ||
 		!equality.Semantic.DeepEqual(a.Status.Conflicts, b.Status.Conflicts) ||
 		!equality.Semantic.DeepEqual(a.Status.Sessions, b.Status.Sessions) ||
 		!equality.Semantic.DeepEqual(a.Status.Listening, b.Status.Listening) ||

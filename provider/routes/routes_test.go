@@ -46,7 +46,9 @@ func TestRoutes_ClocksOfAgents(t *testing.T) {
 			check(116*time.Second, false)
 			write(200 * time.Second)
 			check(201*time.Second, true)
-			lease := &v1alpha1.NodeAgentLease{ObjectMeta: agent.ObjectMeta, RenewTime: metav1.NewMicroTime(start.Add(skew))}
+			lease := &v1alpha1.NodeAgentLease{ObjectMeta: agent.ObjectMeta, RenewTime: metav1.NewMicroTime(start.Add(skew - time.Hour))}
+			r.take(start.Add(249*time.Second), lease) // the first may be old
+			lease = &v1alpha1.NodeAgentLease{ObjectMeta: agent.ObjectMeta, RenewTime: metav1.NewMicroTime(start.Add(skew))}
 			r.take(start.Add(250*time.Second), lease)
 			check(300*time.Second, true)
 			r.take(start.Add(305*time.Second), lease) // a list again
