@@ -42,6 +42,7 @@ func (r *reports) learn(w *world, tr *truth, m *simulated, lost bool) {
 	}
 	lists := slices.DeleteFunc(m.quorum.Lists(), func(names []string) bool { return slices.Equal(names, tr.names) })
 	r.lists[m.name] = Report(m.name, append(lists, tr.names))
+	w.say("%s learns %v; silent: %v; it was bound by %v; ends before it acts: %t", m.name, tr.names, tr.silent, lists, lost)
 	if lost {
 		w.restart(m)
 		return

@@ -58,6 +58,7 @@ func (w *world) clock(m *simulated) Instant {
 func newWorld(t *testing.T, seed uint64, members, addresses int) *world {
 	random := rand.New(rand.NewPCG(seed, 17))
 	w := &world{t: t, random: random, cut: map[[2]int]bool{}, delay: time.Millisecond, owned: map[netip.Addr]int{}}
+	w.say("seed %d, %d members, %d addresses", seed, members, addresses)
 	for i := range members {
 		m := &simulated{
 			name:   fmt.Sprintf("n%d", i),
@@ -95,6 +96,7 @@ func (w *world) restart(m *simulated) {
 	m.quorum.forgetAfter = grantFor + 100*time.Millisecond // histories are short
 	m.quorum.LingerFor = time.Duration(w.random.Int64N(int64(time.Second)))
 	m.off, m.look = false, 0
+	w.say("%s starts", m.name)
 	if w.rollout && w.random.IntN(2) == 0 {
 		m.quorum.version = versionBefore + byte(w.random.IntN(versionNow-versionBefore))
 	}
