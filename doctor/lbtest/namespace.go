@@ -162,10 +162,12 @@ func (s *suite) removeNamespace(ctx context.Context, found *corev1.Namespace) er
 	var left []corev1.Service
 	limited, cancel := context.WithTimeout(ctx, s.servicesPatience)
 	defer cancel()
-	kept := s.until(limited, func(ctx context.Context) (done bool, err error) {
-		if left, err = s.listServices(ctx); err != nil {
-			return false, err
+	kept := s.until(limited, func(ctx context.Context) (bool, error) {
+		now, err := s.listServices(ctx)
+		if err != nil {
+			return false, err // what was seen before stays the reason
 		}
+		left = now
 		for i := range left {
 			if left[i].DeletionTimestamp == nil {
 				if err := s.deleteService(ctx, left[i].Name); err != nil {

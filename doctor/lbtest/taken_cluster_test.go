@@ -23,7 +23,7 @@ func TestCluster_StuckService(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.servicesPatience = 2 * time.Second
+	s.servicesPatience = 5 * time.Second
 	if err := s.createNamespace(t.Context()); err != nil {
 		t.Fatal(err)
 	}
