@@ -24,6 +24,7 @@ func clusterRules() []rbacv1.PolicyRule {
 		readable("", "services"), readable("", "namespaces"), readable("discovery.k8s.io", "endpointslices"),
 		readable("networking.k8s.io", "ipaddresses"), readable("networking.k8s.io", "servicecidrs"),
 		readable("ccmadm.dev", "addresspools"), readable("ccmadm.dev", "bgppeers"), readable("ccmadm.dev", "nodeagents"),
+		readable("ccmadm.dev", "nodeagentleases"), readable("ccmadm.dev", "nodeannouncements"),
 	}
 }
 
