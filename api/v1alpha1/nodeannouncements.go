@@ -15,6 +15,7 @@ type NodeAnnouncements struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 	// RenewTime is when the agent wrote this, by its clock: after every change.
+	// +optional
 	RenewTime metav1.MicroTime `json:"renewTime,omitzero"`
 	// Announced is the number of announcements.
 	Announced int32 `json:"announced"`
