@@ -162,7 +162,9 @@ func (c *cluster) announce(ctx context.Context) {
 		if said == last {
 			continue
 		}
-		status := map[string]any{"renewTime": metav1.NowMicro(), "routed": 0, "announcements": announcements, "announcementsApart": c.apart.Load()}
+		status := map[string]any{
+			"renewTime": metav1.NowMicro(), "announced": 0, "routed": 0, "announcements": announcements, "announcementsApart": c.apart.Load(),
+		}
 		if c.apart.Load() {
 			status["announcements"] = nil
 			c.announceApart(ctx, announcements)
