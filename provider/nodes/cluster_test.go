@@ -142,10 +142,12 @@ func newHistory(t *testing.T, providerIDs ...string) *history {
 
 // lead is a process that begins to lead: it remembers nothing.
 func (h *history) lead(t *testing.T) {
-	var err error
-	if h.leader, err = New(h.settings); err != nil {
-		t.Error(err)
+	leader, err := New(h.settings)
+	if err != nil {
+		t.Errorf("no new leader, the one before goes on: %v", err)
+		return
 	}
+	h.leader = leader
 }
 
 func unlimited(config *rest.Config) *rest.Config {
