@@ -18,10 +18,10 @@ const (
 	// announcementsPause is the longest time between two reports of announcements that change all the time. At level BGP a thousand
 	// addresses are 60 kB, and all agents write them at once.
 	announcementsPause = time.Second
-	// apartFails is how long announcements cannot be written apart before they are in the NodeAgent.
-	apartFails = 3 * time.Second
 	// pausePerAnnouncement is what each of them adds to the time.
 	pausePerAnnouncement = 2 * time.Millisecond
+	// apartFails is how long announcements cannot be written apart before they are in the NodeAgent.
+	apartFails = 3 * time.Second
 )
 
 // apart reports what its Node announces in an object that the manager alone watches.

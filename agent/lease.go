@@ -31,49 +31,24 @@ const (
 	trustSpread = 6 * time.Second
 )
 
-// lease renews the NodeAgentLease of its own Node.
+// lease is the NodeAgentLease of its own Node, which is written without a change, too. Nothing of it is watched.
 type lease struct {
-	node   string
-	client *objects.NodeAgentLeases
-	nodes  cache.SharedIndexInformer
-	last   *v1alpha1.NodeAgentLease // as the API server returned it
+	*ownObject[*v1alpha1.NodeAgentLease]
+}
+
+func newLease(client *objects.Client, node string, nodes cache.SharedIndexInformer) (*lease, error) {
+	own, err := newOwnObject[*v1alpha1.NodeAgentLease, *v1alpha1.NodeAgentLeaseList](node, nodes, &v1alpha1.NodeAgentLease{},
+		client.NodeAgentLeases)
+	if err != nil {
+		return nil, err
+	}
+	own.same = func(_, _ *v1alpha1.NodeAgentLease) bool { return false }
+	return &lease{own}, nil
 }
 
 // renew writes that the agent is alive, and makes the object where there is none.
 func (l *lease) renew(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
-	defer cancel()
-	var err error
-	if l.last == nil {
-		if l.last, err = l.client.Get(ctx, l.node, metav1.GetOptions{}); apierrors.IsNotFound(err) {
-			return l.create(ctx)
-		}
-		if err != nil {
-			l.last = nil
-			return fmt.Errorf("get NodeAgentLease/%s: %w", l.node, err)
-		}
-	}
-	next := l.last.DeepCopy()
-	next.RenewTime = metav1.NowMicro()
-	if l.last, err = l.client.Update(ctx, next, metav1.UpdateOptions{}); err != nil {
-		l.last = nil // another program has written it, or it has gone
-		return fmt.Errorf("update NodeAgentLease/%s: %w", l.node, err)
-	}
-	return nil
-}
-
-func (l *lease) create(ctx context.Context) error {
-	l.last = nil
-	meta, err := ownedByNode(l.nodes, l.node)
-	if err != nil {
-		return fmt.Errorf("create NodeAgentLease/%s: %w", l.node, err)
-	}
-	made, err := l.client.Create(ctx, &v1alpha1.NodeAgentLease{ObjectMeta: meta, RenewTime: metav1.NowMicro()}, metav1.CreateOptions{})
-	if err != nil {
-		return fmt.Errorf("create NodeAgentLease/%s: %w", l.node, err)
-	}
-	l.last = made
-	return nil
+	return l.write(ctx, &v1alpha1.NodeAgentLease{RenewTime: metav1.NowMicro()})
 }
 
 // reader tells whether a cloud-controller-manager watches NodeAgentLeases and NodeAnnouncements: one that does renews a Lease of its own.
@@ -84,7 +59,7 @@ type reader struct {
 	changed  time.Time        // when it became that
 	until    atomic.Int64     // when that was too long ago, by this machine's clock, in nanoseconds
 	began    atomic.Int64     // when the renewals began that have followed each other since
-	// begins is called then; nil: nobody has to know.
+	// begins is called then, unless it is nil.
 	begins func()
 }
 

@@ -55,7 +55,7 @@ type ownObject[O reported] struct {
 // newOwnObject makes one for a kind that client reads and writes.
 func newOwnObject[O reported, L runtime.Object](node string, nodes cache.SharedIndexInformer, example O, client interface {
 	writer[O]
-	lister[L]
+	objects.Lister[L]
 },
 ) (*ownObject[O], error) {
 	o := &ownObject[O]{
@@ -197,15 +197,9 @@ func (o *ownObject[O]) create(ctx context.Context, object O) error {
 // same takes none for none, whether it is nil or not.
 func same[T any](a, b []T) bool { return len(a) == 0 && len(b) == 0 || reflect.DeepEqual(a, b) }
 
-// lister lists and watches objects of a kind.
-type lister[L runtime.Object] interface {
-	List(ctx context.Context, options metav1.ListOptions) (L, error)
-	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
-}
-
 // oneOf lists and watches the object of one name.
 type oneOf[L runtime.Object] struct {
-	all  lister[L]
+	all  objects.Lister[L]
 	name string
 }
 

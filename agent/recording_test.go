@@ -142,9 +142,11 @@ func runReporter(t *testing.T, server *recording, pulses func() bool, sources ..
 	r = &reporter{
 		all:  all,
 		node: "w1", agents: client.NodeAgents, nodes: nodes, changes: make(chan struct{}, 1), gone: make(chan struct{}, 1),
-		lease: &lease{node: "w1", client: client.NodeAgentLeases, nodes: nodes}, reader: &reader{}, sources: sources,
+		reader: &reader{}, sources: sources,
 		marks: make(chan struct{}, 1),
 	}
+	r.lease, err = newLease(client, "w1", nodes)
+	must(t, err)
 	r.apart, err = newApart(client, "w1", nodes, r.reader, r.announces, r.changed)
 	must(t, err)
 	r.apart.own = newKnown(t)

@@ -64,8 +64,11 @@ func newReporter(config *rest.Config, node, version string, c *caches) (*reporte
 	r := &reporter{
 		node: node, version: version,
 		agents: client.NodeAgents, nodes: c.nodes, all: c.agents,
-		lease: &lease{node: node, client: client.NodeAgentLeases, nodes: c.nodes}, reader: c.reader,
+		reader:  c.reader,
 		changes: make(chan struct{}, 1), gone: make(chan struct{}, 1), marks: make(chan struct{}, 1),
+	}
+	if r.lease, err = newLease(client, node, c.nodes); err != nil {
+		return nil, err
 	}
 	if r.apart, err = newApart(client, node, c.nodes, c.reader, r.announces, r.changed); err != nil {
 		return nil, err
@@ -203,7 +206,7 @@ func (r *reporter) says() bool {
 	return true
 }
 
-// sameConflicts leaves out that a conflict was seen again: whoever answers on the link could have all agents read it all the time.
+// sameConflicts leaves out that a conflict was seen again: any machine that answers on the link could have all agents read it all the time.
 func sameConflicts(now, before []v1alpha1.AddressConflict) bool {
 	return slices.EqualFunc(now, before, func(a, b v1alpha1.AddressConflict) bool {
 		again := a.Seen.Sub(b.Seen.Time) < conflictNews

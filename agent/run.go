@@ -2,8 +2,9 @@
 //
 // Start at [Run]. caches.go has what it reads, lean.go what it keeps of it, and matters.go what makes it look again.
 // announcers_linux.go announces, by provider/announce, without what apiservers.go knows to be the control plane's, and as
-// proxy.go and proxyreadiness.go say of this Node's kube-proxy. routes_linux.go sets routes, by provider/routes. report.go and
-// routesreport.go write what others read of it. agent/vip is another program: it holds the control plane's own address.
+// proxy.go and proxyreadiness.go say of this Node's kube-proxy. routes_linux.go sets routes, by provider/routes. report.go
+// writes what other agents read of it, and lease.go, announcements.go and routesreport.go what only the manager reads, each as an
+// ownobject.go. agent/vip is another program: it holds the control plane's own address.
 //
 // Reads: Nodes, Services, EndpointSlices, IPAddresses, AddressPools, BGPPeers, NodeAgents, a Lease and a Secret; this machine's
 // kube-proxy, routes and sockets. Writes: the NodeAgent of its own Node, with NodeAgentLease and NodeAnnouncements beside it, Events, and

@@ -15,7 +15,8 @@ import (
 //go:embed crds/*.yaml
 var crds embed.FS
 
-// CRDs returns the definitions of AddressPool, BGPPeer, NodeAgent, NodeAgentLease, NodeAnnouncements and NodeRoutes. They come before everything that uses them.
+// CRDs returns the definitions of AddressPool, BGPPeer, NodeAgent, NodeAgentLease, NodeAnnouncements and NodeRoutes. They come before
+// everything that uses them.
 func CRDs() ([]*Object, error) {
 	var list []*Object
 	err := fs.WalkDir(crds, "crds", func(path string, entry fs.DirEntry, err error) error {

@@ -19,7 +19,8 @@ import (
 func nodeAgentName(p *templates.Profile) string { return v1alpha1.Prefix + p.Name + ":node-agent" }
 
 // NodeAgent returns the definitions of AddressPool, BGPPeer, NodeAgent, NodeAgentLease, NodeAnnouncements and NodeRoutes, for
-// users of the provider; and where the agent is wanted, its identity, all that it may do, and its DaemonSet. Its Secret is [HeartbeatSecret].
+// users of the provider; and where the agent is wanted, its identity, all that it may do, and its DaemonSet. Its Secret
+// is [HeartbeatSecret].
 func NodeAgent(p *templates.Profile, v templates.Values) ([]*Object, error) {
 	if p.NodeAgent == nil {
 		return nil, fmt.Errorf("render node agent: provider %s has none", p.Name)

@@ -1,8 +1,8 @@
 // Package v1alpha1 has our objects in a cluster, API group ccmadm.dev, and the names of objects, labels and annotations that
 // ccmadm's versions have in common.
 //
-// Start at [AddressPool] and [BGPPeer], which users write, and [NodeAgent], [NodeAgentLease], [NodeAnnouncements] and [NodeRoutes], which agents write. The files
-// that people write are in api/config, and what ccmadm writes down in api/state.
+// Start at [AddressPool] and [BGPPeer], which users write, and [NodeAgent], [NodeAgentLease],
+// [NodeAnnouncements] and [NodeRoutes], which agents write. The files that people write are in api/config, and what ccmadm writes down in api/state.
 //
 // It reads and writes nothing, and imports no other package of ours but finding.
 //

@@ -21,8 +21,8 @@ func NodeAgent() workflow.Phase {
 		Shared: true,
 		Short:  "Define address pools and BGP peers, and run the node agent where it is wanted",
 		Long: `Reads the profile and the settings. Writes, for a provider that has a node agent, the definitions of AddressPool, BGPPeer,
-NodeAgent, NodeAgentLease, NodeAnnouncements and NodeRoutes; with --node-agent or routes also its ServiceAccount, its permissions, an admission policy that lets each
-agent write the report of its own node only, the DaemonSet kube-system/` + v1alpha1.AgentName + `, and a Secret of that name
+NodeAgent, NodeAgentLease, NodeAnnouncements and NodeRoutes; with --node-agent or routes also its ServiceAccount, its
+permissions, an admission policy that lets each agent write the report of its own node only, the DaemonSet kube-system/` + v1alpha1.AgentName + `, and a Secret of that name
 with a random key, which is made once and never printed.`,
 		Only: workflow.ManagedModes(),
 		Run: func(ctx context.Context, r *workflow.Run) error {

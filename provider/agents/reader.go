@@ -174,13 +174,7 @@ type followed struct {
 	reads, denied atomic.Bool
 }
 
-// lister is what an informer needs.
-type lister[L runtime.Object] interface {
-	List(ctx context.Context, options metav1.ListOptions) (L, error)
-	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
-}
-
-func follow[L runtime.Object](what string, client lister[L], example runtime.Object) (*followed, error) {
+func follow[L runtime.Object](what string, client objects.Lister[L], example runtime.Object) (*followed, error) {
 	f := &followed{}
 	f.SharedIndexInformer = objects.Informer(noted[L]{client, &f.reads}, example)
 	err := f.SetWatchErrorHandlerWithContext(func(ctx context.Context, reflector *cache.Reflector, err error) {
@@ -200,20 +194,20 @@ func (f *followed) known() bool { return f.HasSynced() || f.denied.Load() }
 
 // noted notes whether requests succeed.
 type noted[L runtime.Object] struct {
-	lister[L]
+	objects.Lister[L]
 	reads *atomic.Bool
 }
 
 // List lists the objects.
 func (n noted[L]) List(ctx context.Context, options metav1.ListOptions) (L, error) {
-	list, err := n.lister.List(ctx, options)
+	list, err := n.Lister.List(ctx, options)
 	n.reads.Store(err == nil)
 	return list, err
 }
 
 // Watch follows them.
 func (n noted[L]) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	w, err := n.lister.Watch(ctx, options)
+	w, err := n.Lister.Watch(ctx, options)
 	n.reads.Store(err == nil)
 	return w, err
 }

@@ -30,25 +30,17 @@ type silenceWatch struct {
 // silent are those that have not reported for voteTime, and are not marked so. While none reports, as when the API
 // server is away, nobody's time runs.
 func (h *silenceWatch) silent(now time.Time, agents []*v1alpha1.NodeAgent, leases []*v1alpha1.NodeAgentLease) []*v1alpha1.NodeAgent {
-	there, heard := map[string]bool{}, false
+	there := map[string]bool{}
 	for _, agent := range agents {
 		there[agent.Name] = true
-		heard = h.liveness.Observe(now, agent) || heard
 	}
-	for _, lease := range leases {
-		heard = h.liveness.ObserveLease(now, lease) || heard
-	}
+	heard := h.liveness.ObserveAll(now, agents, leases)
 	gone := func(name string) bool { return !there[name] }
 	maps.DeleteFunc(h.liveness, func(name string, _ objects.LastReport) bool { return gone(name) })
 	maps.DeleteFunc(h.told, func(name, _ string) bool { return gone(name) })
 	if heard && now.Sub(h.heard) > objects.LiveTime {
 		clear(h.liveness)
-		for _, agent := range agents {
-			h.liveness.Observe(now, agent)
-		}
-		for _, lease := range leases {
-			h.liveness.ObserveLease(now, lease)
-		}
+		h.liveness.ObserveAll(now, agents, leases)
 	}
 	if heard {
 		h.heard = now

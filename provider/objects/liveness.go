@@ -41,6 +41,18 @@ func (l Liveness) ObserveLease(now time.Time, lease *v1alpha1.NodeAgentLease) bo
 	return l.note(now, lease.Name, last)
 }
 
+// ObserveAll notes reports, and then leases. It returns whether one of them is new.
+func (l Liveness) ObserveAll(now time.Time, agents []*v1alpha1.NodeAgent, leases []*v1alpha1.NodeAgentLease) bool {
+	heard := false
+	for _, agent := range agents {
+		heard = l.Observe(now, agent) || heard
+	}
+	for _, lease := range leases {
+		heard = l.ObserveLease(now, lease) || heard
+	}
+	return heard
+}
+
 func (l Liveness) note(now time.Time, node string, last LastReport) bool {
 	if before, known := l[node]; known && before.report.Equal(last.report) && before.lease.Equal(last.lease) {
 		return false

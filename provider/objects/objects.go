@@ -87,14 +87,14 @@ func New(config *rest.Config) (*Client, error) {
 	}, nil
 }
 
-// lister is what an informer needs of a client for L.
-type lister[L runtime.Object] interface {
+// Lister is what an informer needs of a client for L.
+type Lister[L runtime.Object] interface {
 	List(ctx context.Context, options metav1.ListOptions) (L, error)
 	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
 }
 
 // Informer makes an informer of the client's objects, the first of which is like example. Somebody has to run it.
-func Informer[L runtime.Object](client lister[L], example runtime.Object) cache.SharedIndexInformer {
+func Informer[L runtime.Object](client Lister[L], example runtime.Object) cache.SharedIndexInformer {
 	return cache.NewSharedIndexInformer(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return client.List(ctx, options)

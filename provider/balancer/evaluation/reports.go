@@ -43,15 +43,10 @@ func ReadReports(agents []*v1alpha1.NodeAgent, leases []*v1alpha1.NodeAgentLease
 		of[address] = own
 		return true
 	}
+	alive.ObserveAll(now, agents, leases)
 	there := map[string]bool{}
 	for _, agent := range agents {
 		there[agent.Name] = true
-		alive.Observe(now, agent)
-	}
-	for _, lease := range leases {
-		alive.ObserveLease(now, lease)
-	}
-	for _, agent := range agents {
 		if alive.Within(listeningTime, now, agent.Name) {
 			r.Lately = append(r.Lately, agent)
 		}
