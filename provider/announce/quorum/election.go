@@ -116,10 +116,8 @@ func (q *Member) Reconcile(now Instant, claims []Claim) {
 			delete(q.able, address)
 		}
 	}
-	for address := range q.requests {
-		if !claimed[address] {
-			q.Drop(now, address)
-		}
+	for _, address := range inOrder(q.requests, func(address netip.Addr) bool { return !claimed[address] }) {
+		q.Drop(now, address)
 	}
 }
 

@@ -49,7 +49,7 @@ func (w *world) learn(tr *truth, m *simulated) {
 
 // Who has a vote changes while some do not learn of it: even so nobody ever shares an address.
 func TestQuorum_MembersComeAndGo(t *testing.T) {
-	for seed := range *histories / 3 {
+	for seed := range seeds(3) {
 		w := newWorld(t, seed, 6, 2)
 		tr := &truth{names: w.names(1 + int(seed%5)), gone: map[string]bool{}}
 		for _, m := range w.members {

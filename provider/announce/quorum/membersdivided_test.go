@@ -121,7 +121,7 @@ func TestQuorum_JoinBesideACut(t *testing.T) {
 // Sides of a cut go on for long, each with what it learns of the cluster: Nodes join beside those that voted before, and
 // members fall silent for a while.
 func TestQuorum_JoinsDuringCuts(t *testing.T) {
-	for seed := range *histories / 3 {
+	for seed := range seeds(3) {
 		w, r := newWorld(t, seed, 7, 2), newReports()
 		voters := 2 + int(seed%4)
 		for _, m := range w.members[:voters] {

@@ -12,7 +12,7 @@ import (
 // As [TestQuorum_MembersComeAndGo], with agents that report what binds them, start with that, and now and then do not
 // reach the API server, end behind a report, or report late.
 func TestQuorum_MembersComeAndGoAndStart(t *testing.T) {
-	for seed := range *histories / 3 {
+	for seed := range seeds(3) {
 		w, r := newWorld(t, seed, 6, 2), newReports()
 		tr := &truth{names: w.names(1 + int(seed%5)), gone: map[string]bool{}}
 		r.allLearn(w, tr)

@@ -252,46 +252,49 @@ func TestQuorum_DeadAgentAndStarts(t *testing.T) {
 // Random histories of cuts, joins and silence as of [TestQuorum_JoinsDuringCuts], with agents that start again, and with
 // reports that are late or are the last thing that an agent did.
 func TestQuorum_StartsDuringCuts(t *testing.T) {
-	for seed := range *histories / 3 {
-		w, r := newWorld(t, seed, 7, 2), newReports()
-		voters := 2 + int(seed%4)
-		for _, m := range w.members[voters:] {
-			m.off = true
+	for seed := range seeds(3) {
+		startsDuringCuts(newWorld(t, seed, 7, 2), 2+int(seed%4))
+	}
+}
+
+func startsDuringCuts(w *world, voters int) {
+	r := newReports()
+	for _, m := range w.members[voters:] {
+		m.off = true
+	}
+	tr := &truth{names: w.names(voters)}
+	r.allLearn(w, tr)
+	w.run(2 * time.Second)
+	here, there := w.divide(voters)
+	for _, name := range there {
+		r.away[name] = true
+	}
+	w.run(2 * time.Second)
+	tr = &truth{names: here, silent: there}
+	for _, joins := range w.members[voters:] {
+		if w.random.IntN(4) > 0 {
+			tr = &truth{names: slices.Sorted(slices.Values(append(slices.Clone(tr.names), joins.name))), silent: there}
+			w.restart(joins)
 		}
-		tr := &truth{names: w.names(voters)}
-		r.allLearn(w, tr)
-		w.run(2 * time.Second)
-		here, there := w.divide(voters)
-		for _, name := range there {
-			r.away[name] = true
+		for _, m := range w.members {
+			if slices.Contains(tr.names, m.name) && w.random.IntN(5) > 0 {
+				r.learn(w, tr, m, w.random.IntN(8) == 0)
+			}
 		}
-		w.run(2 * time.Second)
-		tr = &truth{names: here, silent: there}
-		for _, joins := range w.members[voters:] {
-			if w.random.IntN(4) > 0 {
-				tr = &truth{names: slices.Sorted(slices.Values(append(slices.Clone(tr.names), joins.name))), silent: there}
-				w.restart(joins)
+		w.run(time.Duration(w.random.Int64N(int64(3 * time.Second))))
+		w.silence(w.members[w.random.IntN(len(w.members))])
+		for range w.random.IntN(4) {
+			m := w.members[w.random.IntN(len(w.members))]
+			if slices.Contains(there, m.name) && w.random.IntN(2) == 0 {
+				continue
 			}
-			for _, m := range w.members {
-				if slices.Contains(tr.names, m.name) && w.random.IntN(5) > 0 {
-					r.learn(w, tr, m, w.random.IntN(8) == 0)
-				}
-			}
-			w.run(time.Duration(w.random.Int64N(int64(3 * time.Second))))
-			w.silence(w.members[w.random.IntN(len(w.members))])
-			for range w.random.IntN(4) {
-				m := w.members[w.random.IntN(len(w.members))]
-				if slices.Contains(there, m.name) && w.random.IntN(2) == 0 {
-					continue
-				}
-				w.restart(m)
-				r.learn(w, tr, m, false)
-				w.run(time.Duration(w.random.Int64N(int64(2 * time.Second))))
-			}
-			if w.random.IntN(2) == 0 {
-				r.renew(w)
-			}
-			w.run(time.Duration(w.random.Int64N(int64(3 * time.Second))))
+			w.restart(m)
+			r.learn(w, tr, m, false)
+			w.run(time.Duration(w.random.Int64N(int64(2 * time.Second))))
 		}
+		if w.random.IntN(2) == 0 {
+			r.renew(w)
+		}
+		w.run(time.Duration(w.random.Int64N(int64(3 * time.Second))))
 	}
 }

@@ -1,7 +1,10 @@
 package quorum
 
 import (
+	"maps"
 	"net/netip"
+	"slices"
+	"strings"
 )
 
 const (
@@ -92,7 +95,7 @@ func (q *Member) Datagrams(now Instant) []*Datagram {
 	var all []*Datagram
 	idle := q.isIdle(now)
 	q.unheard = !q.acknowledged(now)
-	for _, p := range q.peers {
+	for _, p := range q.everyPeer() {
 		due := p.sent == 0 || now >= p.sent+HeartbeatInterval-together
 		if (idle || !due) && !p.urgent {
 			continue
@@ -116,6 +119,11 @@ func (q *Member) peer(name string) *peer {
 		}
 	}
 	return q.peers[name]
+}
+
+// everyPeer is in the order of names.
+func (q *Member) everyPeer() []*peer {
+	return slices.SortedFunc(maps.Values(q.peers), func(a, b *peer) int { return strings.Compare(a.name, b.name) })
 }
 
 // datagrams are a heartbeat, with what the peer was not told yet. Not more is on its way at a time than a receiver has room

@@ -10,6 +10,7 @@ package quorum
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -165,17 +166,18 @@ func (q *Member) Owns(now Instant, address netip.Addr) bool {
 	return q.memberships.majority(bound, grantors)
 }
 
-// Owner is who owns the address, or says so; empty: nobody that is alive.
+// Owner is who owns the address, or the first of those that say so; empty: no member that is alive.
 func (q *Member) Owner(now Instant, address netip.Addr) string {
 	if r := q.requests[address]; r != nil && r.owns {
 		return q.self
 	}
+	first := ""
 	for name, p := range q.peers {
-		if p.requests[address].owns && q.Alive(now, name) {
-			return name
+		if p.requests[address].owns && (first == "" || name < first) && q.Alive(now, name) {
+			first = name
 		}
 	}
-	return ""
+	return first
 }
 
 // Waiting reports whether another member that is alive waits for the address.
@@ -208,7 +210,8 @@ func (q *Member) Draining(name string) bool {
 func (q *Member) Tick(now Instant) time.Duration {
 	q.retire(now)
 	next := lookAgain
-	for address, r := range q.requests {
+	for _, address := range inOrder(q.requests, nil) {
+		r := q.requests[address]
 		owns := q.Owns(now, address)
 		switch {
 		case owns && !r.owns:
@@ -220,15 +223,14 @@ func (q *Member) Tick(now Instant) time.Duration {
 			next = min(next, r.since+retryAfter-now, q.grantable(now, address))
 		}
 	}
-	for _, p := range q.peers {
+	for _, p := range q.everyPeer() {
 		if !q.Alive(now, p.name) {
 			continue // it is granted nothing, and what it had goes to those that request it
 		}
-		for address := range p.requests {
-			if g := q.grants[address]; g == nil || g.owner != p.name {
-				q.settle(now, address)
-				next = min(next, q.grantable(now, address))
-			}
+		others := func(address netip.Addr) bool { g := q.grants[address]; return g == nil || g.owner != p.name }
+		for _, address := range inOrder(p.requests, others) {
+			q.settle(now, address)
+			next = min(next, q.grantable(now, address))
 		}
 	}
 	return max(next, HeartbeatInterval/5)
@@ -251,6 +253,19 @@ func (q *Member) yield(now Instant, address netip.Addr, r *request) {
 		}
 	}
 	q.settle(now, address)
+}
+
+// inOrder are the addresses of which it is true (nil: all), always in the same order: with the same datagrams at the same times a
+// member does the same, so that a history that went wrong can be repeated.
+func inOrder[V any](all map[netip.Addr]V, is func(netip.Addr) bool) []netip.Addr {
+	var some []netip.Addr
+	for address := range all {
+		if is == nil || is(address) {
+			some = append(some, address)
+		}
+	}
+	slices.SortFunc(some, netip.Addr.Compare)
+	return some
 }
 
 // tell sends an operation to all.

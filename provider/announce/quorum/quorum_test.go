@@ -3,6 +3,8 @@ package quorum
 import (
 	"flag"
 	"fmt"
+	"hash/fnv"
+	"iter"
 	"math/rand/v2"
 	"net/netip"
 	"reflect"
@@ -211,13 +213,43 @@ func (w *world) check() {
 	}
 }
 
-// histories is for who has changed the quorum: go test ./provider/announce/quorum -run Quorum -histories 3000.
-var histories = flag.Uint64("histories", 300, "random histories of faults of the quorum")
+// For who has changed the quorum: go test ./provider/announce/quorum -run Quorum -histories 3000 -first-history 300.
+var (
+	histories    = flag.Uint64("histories", 300, "random histories of faults of the quorum")
+	firstHistory = flag.Uint64("first-history", 0, "seed of the first of them")
+)
+
+// seeds are those of the histories, of which a test takes one in so many.
+func seeds(in uint64) iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		for i := range *histories / in {
+			if !yield(*firstHistory + i) {
+				return
+			}
+		}
+	}
+}
+
+// A history that went wrong comes again with its seed.
+func TestQuorum_SeedRepeats(t *testing.T) {
+	for seed := range uint64(8) {
+		var sums [2]uint64
+		for i := range sums {
+			w, sum := newWorld(t, seed, 7, 8), fnv.New64a()
+			w.sending = func(_ *Datagram, data []byte) { _, _ = sum.Write(data) } // it never fails
+			startsDuringCuts(w, 2+int(seed%4))
+			sums[i] = sum.Sum64()
+		}
+		if sums[0] != sums[1] {
+			t.Errorf("seed %d: two runs have sent other datagrams", seed)
+		}
+	}
+}
 
 // Under faults of every kind nobody ever shares an address, and soon after their end everybody has an answer again.
 func TestQuorum_NeverTwoOwners(t *testing.T) {
 	slowest := time.Duration(0)
-	for seed := range *histories {
+	for seed := range seeds(1) {
 		w := newWorld(t, seed, 1+int(seed%6), 1+int(seed%4))
 		w.rollout = seed%3 == 0
 		for _, m := range w.members {

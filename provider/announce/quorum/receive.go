@@ -70,7 +70,8 @@ func (q *Member) begin(p *peer, s stamp) {
 	p.acknowledged, p.bound, p.list = 0, nil, nil
 	p.requests, p.early, p.applied = map[netip.Addr]peerRequest{}, map[uint32]operation{}, 0
 	p.out, p.first, p.told, p.revoked = nil, 1, 0, 0
-	for address, r := range q.requests {
+	for _, address := range inOrder(q.requests, nil) {
+		r := q.requests[address]
 		delete(r.granted, p.name)
 		q.ask(p, address)
 		if r.owns {
