@@ -12,8 +12,8 @@ import (
 type ListID uint64
 
 // memberships are the lists of members that bind this one. A new list comes from the cluster, and not at one moment to
-// all. Until every member of the newest has it, majorities of the older ones are needed, too; and a grant brings along
-// the lists that bind its grantor. So two majorities always have a member in common.
+// all. Until majorities of the newest and of an older one have the newest, majorities of both are needed, and a grant brings
+// along the lists that bind its grantor: joint consensus (Raft, section 6), so that two majorities always have a member in common.
 type memberships struct {
 	// list has the newest at its end. Since then it is there, and no other is gone.
 	list  []ListID
@@ -37,13 +37,13 @@ func IDOf(names []string) ListID {
 func (q *Member) SetMembers(now Instant, names, all []string, gone map[string]bool) {
 	m := &q.memberships
 	q.SetGone(now, gone)
-	if len(m.list) == 0 && len(all) > len(names) {
+	if len(m.list) == 0 && len(all) > 0 && !slices.Equal(all, names) {
 		q.adopt(now, all)
 	}
 	if IDOf(names) != m.newest() {
 		q.adopt(now, names)
 		for _, name := range names {
-			q.bind(q.peers[name])
+			q.bind(now, q.peers[name])
 		}
 		q.forget(now)
 		q.hurry()
@@ -79,15 +79,25 @@ func (q *Member) Lists() [][]string {
 // ListIDs are those of Lists. They may not be changed.
 func (q *Member) ListIDs() []ListID { return q.memberships.list }
 
-// bind takes over the lists that bind a member of the newest, unless a majority of each is in the newest: without them
-// this member could own an address as soon as that member, its grants and its lists do not report.
-func (q *Member) bind(p *peer) {
+// bind takes over the lists that bind a member of the newest, or one that has the newest, as long as it is heard, unless they have
+// ended: without them this member could own an address as soon as that member, its grants and its lists are not heard.
+func (q *Member) bind(now Instant, p *peer) {
 	m := &q.memberships
-	if p == nil || slices.Equal(p.list, m.list) || !slices.Contains(m.known[m.newest()], p.name) {
+	if p == nil || slices.Equal(p.list, m.list) || !q.Alive(now, p.name) {
 		return
 	}
+	if !slices.Contains(m.known[m.newest()], p.name) && (p.newest() != m.newest() || !q.counts(p.name)) {
+		return
+	}
+	var holders map[string]bool
 	for _, id := range p.list {
-		if m.known[id] != nil && !slices.Contains(m.list, id) && !m.covered(id) {
+		if m.known[id] == nil || slices.Contains(m.list, id) {
+			continue
+		}
+		if holders == nil {
+			holders = q.holders(now)
+		}
+		if !m.ended(id, holders) {
 			m.list, q.dirty = slices.Insert(slices.Clone(m.list), 0, id), true
 			q.hurry()
 		}
@@ -143,25 +153,27 @@ func (m *memberships) newest() ListID {
 	return m.list[len(m.list)-1]
 }
 
-// majority reports whether the grantors are one in each of the lists.
-func (m *memberships) majority(lists [][]ListID, grantors map[string]bool) bool {
-	if len(m.list) == 0 {
-		return false
-	}
-	decided := map[ListID]bool{} // hundreds of grantors have the same lists
-	for _, list := range lists {
-		for _, id := range list {
-			if decided[id] {
-				continue
+// granted reports whether grants are a majority of each list that binds this member, and of each one that binds a grantor in one of
+// them. Has says whose grants there are, and bound which lists they bring along.
+func (m *memberships) granted(has func(string) bool, bound func(string) []ListID) bool {
+	lists, decided := slices.Clone(m.list), map[ListID]bool{}
+	for i := 0; i < len(lists); i++ {
+		id := lists[i]
+		names, known := m.known[id]
+		switch {
+		case decided[id]:
+			continue
+		case !known || !majority(names, has):
+			return false
+		}
+		decided[id] = true
+		for _, name := range names {
+			if has(name) {
+				lists = append(lists, bound(name)...)
 			}
-			names, known := m.known[id]
-			if !known || !majority(names, func(name string) bool { return grantors[name] }) {
-				return false
-			}
-			decided[id] = true
 		}
 	}
-	return true
+	return len(lists) > 0
 }
 
 // majority of the names, or a half with the first of them.
@@ -175,33 +187,44 @@ func majority(names []string, in func(string) bool) bool {
 	return 2*count > len(names) || 2*count == len(names) && len(names) > 0 && in(names[0])
 }
 
-// covered reports whether a majority of the list is in the newest, without those whose Nodes are gone. A list that is not
-// known is not covered.
-func (m *memberships) covered(id ListID) bool {
-	names, known := m.known[id]
-	left := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return m.gone[name] })
-	newest := m.known[m.newest()]
-	return known && (len(left) == 0 || majority(left, func(name string) bool { return slices.Contains(newest, name) }))
+// holders are the members that are heard and have had the newest list for as long as a grant is good. Each grant of theirs that
+// counts brings it along.
+func (q *Member) holders(now Instant) map[string]bool {
+	m, holders := &q.memberships, map[string]bool{}
+	for _, name := range m.everybody() {
+		p := q.peers[name]
+		if name == q.self && now >= m.since+grantFor || p != nil && q.Alive(now, name) && p.newest() == m.newest() &&
+			now >= p.since+grantFor && m.lacks(p.list) == 0 {
+			holders[name] = true
+		}
+	}
+	return holders
 }
 
-// retire forgets each older list of which a majority is in the newest, once every member of the newest has had that for as
-// long as a grant is good: whoever has a majority of the older list then has the grant of a member that knows the newest.
+// ended reports whether an older list binds nobody any longer: majorities of it, without those whose Nodes are gone, and of the
+// newest have had the newest for long enough, and an agent that starts finds it in two reports. A list that is not known has not ended.
+func (m *memberships) ended(id ListID, holders map[string]bool) bool {
+	names, known := m.known[id]
+	holds := func(name string) bool { return holders[name] }
+	left := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return m.gone[name] })
+	if !known || len(left) > 1 && len(holders) < 2 {
+		return false
+	}
+	return (len(left) == 0 || majority(left, holds)) && majority(m.known[m.newest()], holds)
+}
+
+// retire forgets the older lists that have ended: whoever has a majority of one of them then has the grant of a member that knows
+// the newest.
 func (q *Member) retire(now Instant) {
 	m := &q.memberships
 	if len(m.list) < 2 || now < m.since+grantFor {
 		return
 	}
-	for _, name := range m.known[m.newest()] {
-		if name == q.self {
-			continue
-		}
-		p := q.peers[name]
-		if p == nil || !q.Alive(now, name) || p.newest() != m.newest() || now < p.since+grantFor || m.lacks(p.list) != 0 {
-			return
-		}
-		q.bind(p)
+	holders := q.holders(now)
+	for _, name := range slices.Sorted(maps.Keys(holders)) {
+		q.bind(now, q.peers[name])
 	}
-	left := slices.DeleteFunc(slices.Clone(m.list), func(id ListID) bool { return id != m.newest() && m.covered(id) })
+	left := slices.DeleteFunc(slices.Clone(m.list), func(id ListID) bool { return id != m.newest() && m.ended(id, holders) })
 	if len(left) == len(m.list) {
 		return
 	}
@@ -220,7 +243,13 @@ func (m *memberships) lacks(list []ListID) ListID {
 	return 0
 }
 
-// everybody is in one of the lists.
+// counts reports whether the vote of the member does: it is in a list that binds this one.
+func (q *Member) counts(name string) bool {
+	m := &q.memberships
+	return slices.ContainsFunc(m.list, func(id ListID) bool { return slices.Contains(m.known[id], name) })
+}
+
+// everybody is in one of the lists, in the order of names.
 func (m *memberships) everybody() []string {
 	var names []string
 	for _, id := range m.list {

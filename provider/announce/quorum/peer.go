@@ -169,12 +169,9 @@ func (q *Member) heartbeat(now Instant, p *peer) *Datagram {
 // acknowledged tells whether a majority has acknowledged this member lately, without which it can own nothing. One that hears only some
 // members says that it is draining, so that these do not wait for it.
 func (q *Member) acknowledged(now Instant) bool {
-	by := map[string]bool{q.self: true}
-	for name, p := range q.peers {
-		by[name] = p.granting(now)
-	}
-	list := q.memberships.list
-	return len(list) == 0 || q.memberships.majority([][]ListID{list[len(list)-1:]}, by)
+	by := func(name string) bool { return name == q.self || q.peers[name] != nil && q.peers[name].granting(now) }
+	newest := q.memberships.known[q.memberships.newest()]
+	return len(newest) == 0 || majority(newest, by)
 }
 
 // Hurried reports whether something is to be sent before the next heartbeat.

@@ -152,18 +152,19 @@ func (q *Member) Owns(now Instant, address netip.Addr) bool {
 	if r == nil {
 		return false
 	}
-	grantors := map[string]bool{}
-	if g := q.grants[address]; g != nil && g.owner == q.self {
-		grantors[q.self] = true
-	}
-	bound := [][]ListID{q.memberships.list}
-	for name := range r.granted {
-		if p := q.peers[name]; p.granting(now) {
-			grantors[name] = true
-			bound = append(bound, p.bound)
+	g := q.grants[address]
+	has := func(name string) bool {
+		if name == q.self {
+			return g != nil && g.owner == q.self
 		}
+		return r.granted[name] && q.peers[name].granting(now)
 	}
-	return q.memberships.majority(bound, grantors)
+	return q.memberships.granted(has, func(name string) []ListID {
+		if name == q.self {
+			return nil
+		}
+		return q.peers[name].bound
+	})
 }
 
 // Owner is who owns the address, or the first of those that say so; empty: no member that is alive.

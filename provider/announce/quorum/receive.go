@@ -94,7 +94,7 @@ func (q *Member) learn(now Instant, p *peer, d *Datagram) {
 	if p.newest() != before {
 		p.since = now
 	}
-	q.bind(p)
+	q.bind(now, p)
 	p.urgent = p.urgent || p.lacking != 0 && before != p.newest() || q.memberships.lacks(p.list) != 0 && before != p.newest()
 }
 

@@ -29,7 +29,7 @@ func (id ListID) String() string { return fmt.Sprintf("%016x", uint64(id)) }
 
 // Bound are the lists that bind an agent that starts, according to the reports of all, the newest at the end. Whoever
 // acts on a list has reported it before. So a list by which an address may be owned is reported by a majority of its
-// Nodes. It binds if two Nodes at least report it: one report binds no other agent. What this agent has reported itself
+// Nodes. It binds if two agents at least report it, in it or not: one report binds no other agent. What this agent has reported itself
 // binds it again, unless so many of the list's Nodes report that they have left it that no majority remains, and there
 // are lists of others instead: an agent that comes back after long must not bring back what the others have left.
 func Bound(self string, reports map[string][]v1alpha1.VoterList) [][]string {
@@ -52,7 +52,7 @@ func Bound(self string, reports map[string][]v1alpha1.VoterList) [][]string {
 	var others [][]string
 	for id, list := range names {
 		reports := func(name string) bool { return reporters[id][name] }
-		if first := slices.IndexFunc(list, reports); !own[id] && majority(list, reports) && slices.ContainsFunc(list[first+1:], reports) {
+		if !own[id] && majority(list, reports) && len(reporters[id]) > 1 {
 			others = append(others, list)
 		}
 	}
