@@ -25,10 +25,13 @@ func (c candidates) keeps() bool {
 // connections; only preferred Nodes take it from others. The others go to the Node with the highest score (rendezvous hashing: the death
 // of a Node moves what it had, and nothing else) of those that have not yet ceil(addresses/nodes)+1.
 func elect(all []candidates) map[netip.Addr]string {
-	nodes := map[string]int{} // with the number of addresses each has
+	nodes, counted := map[string]int{}, map[list]bool{} // with the number of addresses each has
 	for _, c := range all {
-		for _, name := range c.names {
-			nodes[name] = 0
+		if l := listOf(c.names); !counted[l] {
+			counted[l] = true
+			for _, name := range c.names {
+				nodes[name] = 0
+			}
 		}
 	}
 	elected := make(map[netip.Addr]string, len(all))
@@ -84,32 +87,17 @@ func score(address netip.Addr, node string) uint64 {
 }
 
 // Reconcile requests the addresses that this member is elected for, and drops the others. What it owns it keeps until the
-// elected member waits for it, so that clients get answers meanwhile.
+// elected member waits for it, so that clients get answers meanwhile. A member without a vote is told for which it is elected.
 func (q *Member) Reconcile(now Instant, claims []Claim) {
 	q.noteClaims(now, claims)
-	all := make([]candidates, len(claims))
-	can := map[string]bool{}
-	for name := range q.peers {
-		can[name] = q.Alive(now, name) && !q.Draining(name)
+	if guides := q.guides(now); q.isGuided(now, guides) {
+		q.follow(now, guides, claims)
+	} else {
+		q.choose(now, claims)
 	}
-	can[q.self] = !q.draining
-	for i, c := range claims {
-		all[i] = candidates{address: c.Address, owner: q.Owner(now, c.Address), names: c.able(can)}
-		all[i].preferred, all[i].returning = c.preferred(all[i].names, q.steady(now, c, all[i].names))
-	}
-	elected, waking := elect(all), q.isWaking(now)
 	claimed := map[netip.Addr]bool{}
-	for i, c := range claims {
+	for _, c := range claims {
 		claimed[c.Address] = true
-		r := q.requests[c.Address]
-		switch {
-		case r == nil && (waking || c.Early && slices.Contains(c.Candidates, all[i].owner)):
-		case elected[c.Address] == q.self:
-			q.Request(now, c.Address)
-		case r == nil:
-		case !r.owns, !slices.Contains(c.Candidates, q.self) && elected[c.Address] == "", q.Waiting(now, c.Address):
-			q.Drop(now, c.Address)
-		}
 	}
 	for address := range q.able {
 		if !claimed[address] {
@@ -119,6 +107,73 @@ func (q *Member) Reconcile(now Instant, claims []Claim) {
 	for _, address := range inOrder(q.requests, func(address netip.Addr) bool { return !claimed[address] }) {
 		q.Drop(now, address)
 	}
+}
+
+// choose elects by what this member hears of the others, and says so to those without a vote.
+func (q *Member) choose(now Instant, claims []Claim) {
+	all, choices := make([]candidates, len(claims)), make([]choice, len(claims))
+	requested, able := q.requested(now), map[list][]string{}
+	can := map[string]bool{q.self: !q.draining}
+	for name := range q.peers {
+		can[name] = q.Alive(now, name) && !q.Draining(name)
+	}
+	for i, c := range claims {
+		names, known := able[listOf(c.Candidates)] // a thousand claims may share a list of a thousand Nodes
+		if !known || len(c.Ending) > 0 {
+			names = c.able(can)
+		}
+		if !known && len(c.Ending) == 0 {
+			able[listOf(c.Candidates)] = names
+		}
+		all[i] = candidates{address: c.Address, owner: requested[c.Address].owner, names: names}
+		all[i].preferred, all[i].returning = c.preferred(names, q.steady(now, c, names))
+	}
+	elected, waking := elect(all), q.isWaking(now)
+	for i, c := range claims {
+		r, chosen, asked := q.requests[c.Address], elected[c.Address], requested[c.Address]
+		choices[i] = choice{claim: c, owner: asked.owner, chosen: chosen, waits: asked.by > 1}
+		switch {
+		case r == nil && (waking || c.Early && slices.Contains(c.Candidates, asked.owner)):
+		case chosen == q.self:
+			q.Request(now, c.Address)
+		case r == nil:
+		case !r.owns, !slices.Contains(c.Candidates, q.self) && chosen == "", asked.by > 1:
+			q.Drop(now, c.Address)
+		}
+	}
+	if !waking {
+		q.guide(now, choices)
+	}
+}
+
+// asked is who owns an address, or the first of those that say so, and by how many members that are alive it is requested.
+type asked struct {
+	owner string
+	by    int
+}
+
+func (q *Member) requested(now Instant) map[netip.Addr]asked {
+	all := map[netip.Addr]asked{}
+	for address, r := range q.requests {
+		a := asked{by: 1}
+		if r.owns {
+			a.owner = q.self
+		}
+		all[address] = a
+	}
+	for name, p := range q.peers {
+		if !q.Alive(now, name) {
+			continue
+		}
+		for address, r := range p.requests {
+			a := all[address]
+			if a.by++; r.owns && a.owner != q.self && (a.owner == "" || name < a.owner) {
+				a.owner = name
+			}
+			all[address] = a
+		}
+	}
+	return all
 }
 
 // steady is for how long each able Node could have had the address without a gap, as this member sees it: it was alive and a candidate.

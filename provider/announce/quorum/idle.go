@@ -19,6 +19,8 @@ const (
 type idleState struct {
 	claimed Instant // when an address was last claimed
 	woke    Instant // when the first one was, after the member was idle
+	// awaited are the others from which it wants to hear before it chooses.
+	awaited []string
 }
 
 // isIdle reports whether heartbeats are of no use: no address was claimed for a while, no member that is alive requests one,
@@ -41,7 +43,7 @@ func (q *Member) noteClaims(now Instant, claims []Claim) {
 		return
 	}
 	if q.isIdle(now) {
-		q.idle.woke = now
+		q.idle.woke, q.idle.awaited = now, q.awaited(claims)
 	}
 	q.idle.claimed = now
 }
@@ -63,6 +65,29 @@ func (q *Member) UntilHeartbeat(now Instant) time.Duration {
 
 // isWaking reports whether this member was idle until just now, and has not received heartbeats of all others yet.
 func (q *Member) isWaking(now Instant) bool {
-	newest := q.memberships.known[q.memberships.newest()]
-	return now < q.idle.woke+wakeFor && slices.ContainsFunc(newest, func(name string) bool { return !q.Alive(now, name) })
+	return now < q.idle.woke+wakeFor && slices.ContainsFunc(q.idle.awaited, func(name string) bool {
+		return !q.Alive(now, name) || !q.counts(name) && q.Draining(name) // not heard by a majority yet
+	})
+}
+
+// awaited are those with a vote. Of one that has a vote itself these are the candidates, too, so that it does not choose the few that it
+// hears first; it speaks to them, as they may not know of the claims yet.
+func (q *Member) awaited(claims []Claim) []string {
+	awaited := slices.Clone(q.memberships.known[q.memberships.newest()])
+	if !q.counts(q.self) {
+		return awaited
+	}
+	seen := map[list]bool{}
+	for _, c := range claims {
+		if l := listOf(c.Candidates); !seen[l] {
+			seen[l] = true
+			awaited = append(awaited, c.Candidates...)
+		}
+	}
+	slices.Sort(awaited)
+	awaited = slices.Compact(awaited)
+	for _, name := range awaited {
+		q.peer(name)
+	}
+	return awaited
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 )
@@ -116,20 +117,25 @@ func (q *Member) adopt(now Instant, names []string) {
 // forget drops what is known of those that are no members, and were not heard for [forgetAfter]. To one that comes back
 // this member is another one than before, so that both begin again: it may go on where it was.
 func (q *Member) forget(now Instant) {
+	q.forgotten = now
 	keep := map[string]bool{}
 	for _, name := range q.memberships.everybody() {
 		keep[name] = true
 	}
-	for _, g := range q.grants {
-		keep[g.owner] = true
+	if q.isWaking(now) {
+		for _, name := range q.idle.awaited {
+			keep[name] = true
+		}
 	}
 	used := map[ListID]bool{}
 	for name, p := range q.peers {
 		if !keep[name] && now > p.heard+q.forgetAfter {
 			delete(q.peers, name)
 			q.incarnation++
+			maps.DeleteFunc(q.grants, func(_ netip.Addr, g *grant) bool { return g.owner == name }) // they are over
 			for _, r := range q.requests {
 				delete(r.granted, name)
+				delete(r.numbers, name)
 			}
 			continue
 		}

@@ -9,9 +9,9 @@ const (
 	operationSize = 2 + 16 + 4
 	// maxParts of a list of members are sent with a heartbeat.
 	maxParts = 8
-	// maxOffers is how often a peer that uses an older version is sent a datagram of this one, each time that it has
+	// maxShown is how often a peer that uses an older version is sent a datagram of this one, each time that it has
 	// started: after a rollout two agents would go on with the older one, since each answers in the other's.
-	maxOffers = 3
+	maxShown = 3
 )
 
 // size is how long the datagram is without its operations.
@@ -39,8 +39,8 @@ func (q *Member) extras(now Instant, p *peer, first uint32) []*Datagram {
 		extras = append(extras, d)
 		return d
 	}
-	if p.version < q.version && p.offers < maxOffers && q.session(p) {
-		p.offers++
+	if p.version < q.version && p.shown < maxShown && q.session(p) {
+		p.shown++
 		next().Version = q.version
 	}
 	names := q.memberships.known[p.lacking]

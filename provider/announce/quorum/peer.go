@@ -12,6 +12,9 @@ const (
 	maxOperations = 40
 	// maxUnderway is how many of them are sent to a member before it has acknowledged the first.
 	maxUnderway = 8 * maxOperations
+	// olderEvery is every how many heartbeats one that is not answered has the oldest format: an idle agent of an earlier release
+	// says nothing, and refuses the newest one.
+	olderEvery = 10
 	// together is how much earlier than it is due a heartbeat is sent along with others.
 	together = HeartbeatInterval / 10
 )
@@ -35,7 +38,11 @@ type peer struct {
 	list        []ListID
 	since       Instant // since when its newest list is what it is
 	requests    map[netip.Addr]peerRequest
-	applied     uint32 // number of its last operation that was applied
+	// offers are what it has said to this member, and offered what this member has said to it.
+	offers, offered map[netip.Addr]offer
+	// asked says that it was asked for what this member requests.
+	asked   bool
+	applied uint32 // number of its last operation that was applied
 	// early are operations behind others that have not come yet, by number; at most maxUnderway.
 	early map[uint32]operation
 
@@ -49,9 +56,12 @@ type peer struct {
 	told    uint32  // number of the last one that was sent
 	revoked uint32  // number of the last one that took a grant back
 	version byte    // of the newest format that it knows, as far as it has shown
-	offers  int     // how often it was shown a newer one since it started
+	shown   int     // how often it was shown a newer one since it started
+	silent  int     // how many heartbeats in a row it has not answered
 	sent    Instant // when it was last sent to
 	urgent  bool
+	// owed says that it has greeted this member, which does not speak to it otherwise.
+	owed bool
 	// answered is when it was last sent to since it had not heard of us for long.
 	answered Instant
 	lacking  ListID   // a list that it does not know
@@ -97,14 +107,19 @@ func (q *Member) Datagrams(now Instant) []*Datagram {
 	q.unheard = !q.acknowledged(now)
 	for _, p := range q.everyPeer() {
 		due := p.sent == 0 || now >= p.sent+HeartbeatInterval-together
-		if (idle || !due) && !p.urgent {
+		speaks := q.speaks(now, p)
+		p.urgent = p.urgent && (speaks || p.owed)
+		if (idle || !due || !speaks) && !p.urgent {
 			continue
 		}
 		if due {
 			p.sent = now
 			p.told = p.first - 1 // what is not acknowledged by now may be lost
+			if p.silent++; q.Alive(now, p.name) {
+				p.silent = 0
+			}
 		}
-		p.urgent = false
+		p.urgent, p.owed = false, false
 		all = append(all, q.datagrams(now, p)...)
 	}
 	return all
@@ -115,10 +130,37 @@ func (q *Member) peer(name string) *peer {
 	if q.peers[name] == nil && name != q.self {
 		q.peers[name] = &peer{
 			name: name, self: q.incarnation, first: 1, version: q.version, requests: map[netip.Addr]peerRequest{},
-			early: map[uint32]operation{},
+			early: map[uint32]operation{}, offers: map[netip.Addr]offer{}, offered: map[netip.Addr]offer{},
 		}
 	}
 	return q.peers[name]
+}
+
+// speaks reports whether heartbeats go to the peer: one of the two has a vote, or the peer is heard and takes this member for one that
+// has. In a large cluster most Nodes have none, and need not hear each other.
+func (q *Member) speaks(now Instant, p *peer) bool {
+	return q.asks(p) || q.counts(q.self) || q.Alive(now, p.name) && slices.ContainsFunc(p.list, func(id ListID) bool {
+		names, known := q.memberships.known[id]
+		return !known || slices.Contains(names, q.self)
+	})
+}
+
+// asks reports whether the peer is asked for addresses: its vote counts, or it is of an earlier release and chooses for itself.
+func (q *Member) asks(p *peer) bool {
+	return q.counts(p.name) || p.version < versionOffers || q.version < versionOffers
+}
+
+// include asks those whose votes count now, and did not before.
+func (q *Member) include() {
+	for _, p := range q.everyPeer() {
+		if p.incarnation == 0 || p.asked || !q.asks(p) {
+			continue
+		}
+		p.asked = true
+		for _, address := range inOrder(q.requests, nil) {
+			q.ask(p, address)
+		}
+	}
 }
 
 // everyPeer is in the order of names.
@@ -131,6 +173,13 @@ func (q *Member) everyPeer() []*peer {
 func (q *Member) datagrams(now Instant, p *peer) []*Datagram {
 	var burst []*Datagram
 	first := max(p.first, p.told+1)
+	if p.silent%olderEvery == olderEvery-1 && !q.Alive(now, p.name) {
+		d := q.heartbeat(now, p)
+		if d.Version = versionBefore; q.session(p) {
+			d.First = first
+		}
+		return []*Datagram{d}
+	}
 	rest := p.out[min(first-p.first, uint32(len(p.out))):min(len(p.out), q.underway)]
 	for len(burst) == 0 || len(rest) > 0 {
 		d := q.heartbeat(now, p)

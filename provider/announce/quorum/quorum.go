@@ -60,7 +60,9 @@ type Member struct {
 	order    uint64 // of arrival of requests
 	underway int    // maxUnderway; less in tests
 	version  byte   // versionNow; less in tests
-	dirty    bool   // something has changed about an address, or about members, since the last look
+	// forgotten is when it was last looked for members to forget.
+	forgotten Instant
+	dirty     bool // something has changed about an address, or about members, since the last look
 }
 
 // grant is an address that this member has granted.
@@ -116,27 +118,32 @@ func (q *Member) Request(now Instant, address netip.Addr) {
 	q.dirty = true
 	q.requests[address] = &request{since: now, order: q.order, numbers: map[string]uint32{}, granted: map[string]bool{}}
 	for _, p := range q.peers {
-		q.ask(p, address)
+		if p.asked {
+			q.ask(p, address)
+		}
 	}
 	q.settle(now, address)
 }
 
-// ask sends the request to a peer with which there is a session.
+// ask sends a request, and that the address is owned.
 func (q *Member) ask(p *peer, address netip.Addr) {
-	if p.incarnation != 0 {
-		q.requests[address].numbers[p.name] = p.push(operation{kind: opRequest, address: address})
+	r := q.requests[address]
+	r.numbers[p.name] = p.push(operation{kind: opRequest, address: address})
+	if r.owns {
+		p.push(operation{kind: opOwn, address: address})
 	}
 }
 
 // Drop gives the address back, from this moment on.
 func (q *Member) Drop(now Instant, address netip.Addr) {
-	if q.requests[address] == nil {
+	r := q.requests[address]
+	if r == nil {
 		return
 	}
 	delete(q.requests, address)
 	q.dirty = true
-	for _, p := range q.peers {
-		if p.incarnation != 0 {
+	for name := range r.numbers {
+		if p := q.peers[name]; p != nil {
 			p.push(operation{kind: opDrop, address: address})
 		}
 	}
@@ -181,16 +188,6 @@ func (q *Member) Owner(now Instant, address netip.Addr) string {
 	return first
 }
 
-// Waiting reports whether another member that is alive waits for the address.
-func (q *Member) Waiting(now Instant, address netip.Addr) bool {
-	for name, p := range q.peers {
-		if _, waits := p.requests[address]; waits && q.Alive(now, name) {
-			return true
-		}
-	}
-	return false
-}
-
 // Alive reports whether a member was heard lately, and has heard this one.
 func (q *Member) Alive(now Instant, name string) bool {
 	p := q.peers[name]
@@ -210,14 +207,25 @@ func (q *Member) Draining(name string) bool {
 // again though nothing has changed.
 func (q *Member) Tick(now Instant) time.Duration {
 	q.retire(now)
+	q.include()
+	if now >= q.forgotten+q.forgetAfter {
+		q.forget(now)
+	}
 	next := lookAgain
+	if silent := q.started + grantFor - now; silent > 0 {
+		next = min(next, silent) // then it grants, and guides
+	}
 	for _, address := range inOrder(q.requests, nil) {
 		r := q.requests[address]
 		owns := q.Owns(now, address)
 		switch {
 		case owns && !r.owns:
 			r.owns = true
-			q.tell(operation{kind: opOwn, address: address})
+			for name := range r.numbers {
+				if p := q.peers[name]; p != nil {
+					p.push(operation{kind: opOwn, address: address})
+				}
+			}
 		case !owns:
 			r.owns = false
 			q.yield(now, address, r)
@@ -245,6 +253,12 @@ func (q *Member) yield(now Instant, address netip.Addr, r *request) {
 		return
 	}
 	r.since = now
+	if guides := q.guides(now); len(guides) > 0 {
+		if _, by := offered(guides, address); 2*by < len(guides) {
+			q.Drop(now, address)
+			return
+		}
+	}
 	if q.Owner(now, address) == "" {
 		for name, p := range q.peers {
 			if _, waits := p.requests[address]; waits && q.Alive(now, name) && name < q.self {
@@ -267,13 +281,4 @@ func inOrder[V any](all map[netip.Addr]V, is func(netip.Addr) bool) []netip.Addr
 	}
 	slices.SortFunc(some, netip.Addr.Compare)
 	return some
-}
-
-// tell sends an operation to all.
-func (q *Member) tell(op operation) {
-	for _, p := range q.peers {
-		if p.incarnation != 0 {
-			p.push(op)
-		}
-	}
 }

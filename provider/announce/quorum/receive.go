@@ -37,7 +37,8 @@ func (q *Member) answer(now Instant, p *peer, s stamp) {
 	if fresh {
 		p.answered = now
 	}
-	p.urgent = p.urgent || fresh || p.incarnation != s.Incarnation
+	p.owed = fresh || p.incarnation != s.Incarnation
+	p.urgent = p.urgent || p.owed
 }
 
 // greet remembers what is to be echoed, and the newest version that this incarnation has used. A machine's clock may have
@@ -53,7 +54,7 @@ func (p *peer) greet(now Instant, d *Datagram) {
 	case s.Incarnation < p.greeting.Incarnation && now < p.greetingSince+grantFor:
 		return
 	default:
-		p.version, p.offers = d.Version, 0
+		p.version, p.shown = d.Version, 0
 	}
 	p.greeting, p.greetingSince = s, now
 }
@@ -70,14 +71,12 @@ func (q *Member) begin(p *peer, s stamp) {
 	p.acknowledged, p.bound, p.list = 0, nil, nil
 	p.requests, p.early, p.applied = map[netip.Addr]peerRequest{}, map[uint32]operation{}, 0
 	p.out, p.first, p.told, p.revoked = nil, 1, 0, 0
-	for _, address := range inOrder(q.requests, nil) {
-		r := q.requests[address]
+	p.offers, p.offered, p.asked = map[netip.Addr]offer{}, map[netip.Addr]offer{}, false
+	for _, r := range q.requests {
 		delete(r.granted, p.name)
-		q.ask(p, address)
-		if r.owns {
-			p.push(operation{kind: opOwn, address: address})
-		}
+		delete(r.numbers, p.name)
 	}
+	q.include()
 }
 
 // learn takes what a datagram says of lists of members.
@@ -156,6 +155,8 @@ func (q *Member) operate(now Instant, p *peer, op operation) {
 		if mine {
 			delete(r.granted, p.name)
 		}
+	default:
+		p.offers[op.address] = offer(op.kind - opRevoke)
 	}
 	q.settle(now, op.address)
 }

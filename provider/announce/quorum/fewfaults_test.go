@@ -1,0 +1,114 @@
+package quorum
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Random faults where few of the Nodes have a vote, and now and then others than before: nobody ever shares an address, and soon after the
+// end of the faults each address has an owner. Agents report their lists where their vote counts, and start with what was reported.
+func TestFewVote_NeverTwoOwners(t *testing.T) {
+	slowest := time.Duration(0)
+	for seed := range seeds(3) {
+		w, r := newWorld(t, seed, 9, 1+int(seed%3)), newReports()
+		w.rollout = seed%4 == 0
+		for _, m := range w.members {
+			w.restart(m)
+		}
+		voters := 2 + int(seed%4)
+		tr := &truth{names: w.names(voters), gone: map[string]bool{}}
+		r.allLearn(w, tr)
+		w.run(1500 * time.Millisecond)
+		for range 12 {
+			if w.random.IntN(3) == 0 {
+				w.moveVote(tr)
+			}
+			if w.random.IntN(2) == 0 {
+				w.fault()
+			}
+			away := w.members[w.random.IntN(len(w.members))]
+			r.away[away.name] = w.random.IntN(2) == 0
+			for _, m := range w.members {
+				if len(m.quorum.Lists()) == 0 || w.random.IntN(3) == 0 {
+					r.learn(w, tr, m, w.random.IntN(10) == 0)
+				}
+			}
+			if w.random.IntN(3) == 0 {
+				r.renew(w)
+			}
+			w.run(time.Duration(w.random.Int64N(int64(1500 * time.Millisecond))))
+		}
+		w.rollout = false
+		for _, m := range w.members {
+			if m.quorum.version != versionNow {
+				w.restart(m)
+			}
+		}
+		tr.names, tr.silent = w.names(voters), nil
+		w.allAreBack(r, tr)
+		took := w.untilOwned()
+		slowest = max(slowest, took)
+		if took > 1300*time.Millisecond {
+			for _, m := range w.members {
+				w.say("%s is bound by %v", m.name, m.quorum.Lists())
+			}
+			t.Fatalf("seed %d: all Nodes are back, and owners after %s:\n%s", seed, took, strings.Join(w.log, "\n"))
+		}
+	}
+	t.Logf("%d histories; slowest return to an owner for each address: %s", *histories/3, slowest)
+}
+
+// moveVote gives a vote to another Node, to one more, or takes one away.
+func (w *world) moveVote(tr *truth) {
+	change := w.random.IntN(3)
+	if at := w.random.IntN(len(tr.names)); change > 0 && len(tr.names) > 1 {
+		tr.names = slices.Delete(slices.Clone(tr.names), at, at+1)
+	}
+	if name := w.members[w.random.IntN(len(w.members))].name; change < 2 && !slices.Contains(tr.names, name) {
+		tr.names = append(slices.Clone(tr.names), name)
+	}
+	slices.Sort(tr.names)
+	w.say("votes: %v", tr.names)
+}
+
+// The cluster's lists have nothing in common with each other, come faster than they can be taken over, and no agent learns of all.
+func TestQuorum_SkipsLists(t *testing.T) {
+	for seed := range seeds(3) {
+		w, r := newWorld(t, seed, 8, 1), newReports()
+		tr := &truth{gone: map[string]bool{}}
+		draw := func() {
+			tr.names = nil
+			for _, i := range w.random.Perm(8)[:1+w.random.IntN(4)] {
+				tr.names = append(tr.names, w.members[i].name)
+			}
+			slices.Sort(tr.names)
+			w.say("votes: %v", tr.names)
+		}
+		draw()
+		r.allLearn(w, tr)
+		w.run(2 * time.Second)
+		for range 20 {
+			if w.random.IntN(2) == 0 {
+				draw()
+			}
+			if w.random.IntN(3) == 0 {
+				w.fault()
+			}
+			for _, m := range w.members {
+				if len(m.quorum.Lists()) == 0 || w.random.IntN(3) == 0 {
+					r.learn(w, tr, m, w.random.IntN(20) == 0)
+				}
+			}
+			w.run(time.Duration(w.random.Int64N(int64(1200 * time.Millisecond))))
+		}
+		w.allAreBack(r, tr)
+		if took := w.untilOwned(); took > 1300*time.Millisecond {
+			for _, m := range w.members {
+				w.say("%s is bound by %v", m.name, m.quorum.Lists())
+			}
+			t.Fatalf("seed %d: all Nodes are back, and owners after %s:\n%s", seed, took, strings.Join(w.log, "\n"))
+		}
+	}
+}
