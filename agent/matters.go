@@ -42,7 +42,7 @@ func nodeMatters(before, after any) bool {
 func agentMatters(before, after any) bool {
 	a, known := before.(*v1alpha1.NodeAgent)
 	b, is := after.(*v1alpha1.NodeAgent)
-	return !known || !is || a.Status.Draining != b.Status.Draining || a.Silent() != b.Silent() ||
+	return !known || !is || a.UID != b.UID || a.Status.Draining != b.Status.Draining || a.Silent() != b.Silent() ||
 		!equality.Semantic.DeepEqual(a.Status.Interfaces, b.Status.Interfaces) ||
 		!slices.Equal(a.Status.KernelAnswers, b.Status.KernelAnswers) ||
 		bgp.Speaks(a) != bgp.Speaks(b)

@@ -106,8 +106,8 @@ func silent() []Kind {
 		},
 		{
 			ID: AgentSilent, Reason: "AgentSilent", Title: "Agent has not reported for a minute", Severity: SeverityWarning,
-			Why: "An agent says every 20 seconds that it is alive; its addresses may have moved to other Nodes, and for five minutes it still has a " +
-				"vote at level L2, where no Node owns an address while half of the votes are missing.",
+			Why: "An agent says every 20 seconds that it is alive; its addresses may have moved to other Nodes. For five minutes it may still " +
+				"have a vote at level L2, where no Node owns an address while half of the votes are missing.",
 			Do: "check its pod and its Node; run `kubectl delete nodeagent NODE` if no agent is to run there",
 		},
 		{

@@ -219,7 +219,7 @@ func TestWhy_Findings(t *testing.T) {
 	}
 	s.Agents[2].Status.RenewTime = metav1.NewMicroTime(now.Add(-time.Hour))
 	last := s.Why("shop/web").Findings
-	if got := last[len(last)-1]; got.ID != finding.AgentSilent || got.Message != "1 of 3 votes are missing: w2" || got.Next == "" {
+	if got := last[len(last)-1]; got.ID != finding.AgentSilent || got.Message != "1 of 3 agents do not report: w2" || got.Next == "" {
 		t.Errorf("an agent is silent, and nobody owns the address: %+v", got)
 	}
 	if s.Why("shop/none") != nil {

@@ -106,7 +106,7 @@ func appendNew(list []finding.Finding, more ...finding.Finding) []finding.Findin
 	return list
 }
 
-// muted names the agents that do not report: where many of them had a vote, no address of an elected level has an owner.
+// muted names the agents that do not report: where many of them have a vote, no address of an elected level has an owner.
 func (s *Snapshot) muted() []finding.Finding {
 	var names []string
 	for i := range s.Agents {
@@ -119,7 +119,7 @@ func (s *Snapshot) muted() []finding.Finding {
 	}
 	slices.Sort(names)
 	f := finding.AgentSilent.New("NodeAgent/"+names[0],
-		fmt.Sprintf("%d of %d votes are missing: %s", len(names), len(s.Agents), nodes.Some(names, fewNodes)))
+		fmt.Sprintf("%d of %d agents do not report: %s", len(names), len(s.Agents), nodes.Some(names, fewNodes)))
 	f.Next = "kubectl get pods " + agentPods + " -o wide --field-selector spec.nodeName=" + names[0]
 	return []finding.Finding{f}
 }

@@ -1,9 +1,11 @@
 package announce
 
 import (
+	"cmp"
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +18,10 @@ import (
 // silentFor is how long a Node is not Ready before its agent has no vote any more.
 const silentFor = 40 * time.Second
 
+// MaxVotes is how many Nodes have a vote. Each of them hears all others, and none of the others hear each other: with a vote for each of
+// a thousand Nodes, ten million heartbeats a second were sent. Seven lose three at a time (docs/adr/0048-seven-votes.md).
+const MaxVotes = 7
+
 // SetMembers fills in who has a vote, and where. The control planes come first: the first of all decides in case of a
 // draw. Fresh says that the API server has been heard lately; if not, the Members stay empty, which means those of
 // before, since nothing is known of Nodes that do not report.
@@ -23,7 +29,7 @@ func (v *View) SetMembers(now time.Time, fresh bool, unready Unready) {
 	v.Addresses = map[string]netip.Addr{}
 	v.Gone = map[string]bool{}
 	maps.DeleteFunc(unready, func(name string, _ *unreadyNode) bool { return v.Nodes[name] == nil })
-	var first, others []string
+	var reporting []string
 	for name, node := range v.Nodes {
 		if addresses := nodestatus.InternalIPs(node); len(addresses) > 0 {
 			v.Addresses[name] = addresses[0]
@@ -39,19 +45,51 @@ func (v *View) SetMembers(now time.Time, fresh bool, unready Unready) {
 		if agent.Silent() || unready.silent(node, now) {
 			v.Silent = append(v.Silent, name)
 		}
-		if _, is := node.Labels[v1alpha1.ControlPlaneLabel]; is {
-			first = append(first, name)
-		} else {
-			others = append(others, name)
-		}
+		reporting = append(reporting, name)
 	}
 	if fresh {
-		slices.Sort(first)
-		slices.Sort(others)
 		slices.Sort(v.Silent)
-		v.All = append(first, others...)
-		v.Members = slices.DeleteFunc(slices.Clone(v.All), func(name string) bool { return slices.Contains(v.Silent, name) })
+		v.reporting = v.inOrder(reporting)
+		v.All = v.voters(reporting)
+		v.Members = v.voters(slices.DeleteFunc(reporting, func(name string) bool { return slices.Contains(v.Silent, name) }))
 	}
+}
+
+// voters are those of the Nodes that have a vote: control planes, and then the Nodes whose NodeAgents are oldest, of the zone
+// that has the fewest. So votes move seldom, and most of them are left where a zone is lost.
+func (v *View) voters(nodes []string) []string {
+	oldest := slices.Clone(nodes)
+	slices.SortFunc(oldest, func(a, b string) int {
+		return cmp.Or(v.rank(a)-v.rank(b), v.Agents[a].CreationTimestamp.Compare(v.Agents[b].CreationTimestamp.Time), strings.Compare(a, b))
+	})
+	zone := func(name string) string { return v.Nodes[name].Labels[corev1.LabelTopologyZone] }
+	var chosen []string
+	have := map[string]int{} // of the chosen, by zone
+	for len(oldest) > 0 && len(chosen) < MaxVotes {
+		best := 0
+		for i, name := range oldest {
+			if v.rank(name) == v.rank(oldest[0]) && have[zone(name)] < have[zone(oldest[best])] {
+				best = i
+			}
+		}
+		chosen = append(chosen, oldest[best])
+		have[zone(oldest[best])]++
+		oldest = slices.Delete(oldest, best, best+1)
+	}
+	return v.inOrder(chosen)
+}
+
+// inOrder has control planes first.
+func (v *View) inOrder(nodes []string) []string {
+	return slices.SortedFunc(slices.Values(nodes), func(a, b string) int { return cmp.Or(v.rank(a)-v.rank(b), strings.Compare(a, b)) })
+}
+
+// rank is 0 for control planes, and 1 for other Nodes.
+func (v *View) rank(name string) int {
+	if _, is := v.Nodes[name].Labels[v1alpha1.ControlPlaneLabel]; is {
+		return 0
+	}
+	return 1
 }
 
 // GoneOf are those of the members who are off for good: their Nodes were deleted, or an operator says so.
@@ -103,7 +141,8 @@ func (u Unready) silent(node *corev1.Node, now time.Time) bool {
 }
 
 // SetBound fills in what binds an agent that starts, according to the reports as the API server has them now. Where a
-// Node does not report whose agent reports no lists, since it is of an earlier release, all that had a vote are a list, too.
+// Node does not report whose agent reports no lists, since it is of an earlier release, all that have an agent are a list, too: each of
+// them had a vote then.
 func (v *View) SetBound(agents []v1alpha1.NodeAgent) {
 	reports := map[string][]v1alpha1.VoterList{}
 	for i := range agents {
@@ -111,6 +150,6 @@ func (v *View) SetBound(agents []v1alpha1.NodeAgent) {
 	}
 	v.Bound = quorum.Bound(v.Node, reports)
 	if slices.ContainsFunc(v.Silent, func(name string) bool { return len(reports[name]) == 0 }) && len(v.Bound) > 0 {
-		v.Bound = slices.Insert(v.Bound, 0, v.All)
+		v.Bound = slices.Insert(v.Bound, 0, v.reporting)
 	}
 }

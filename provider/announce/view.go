@@ -33,9 +33,11 @@ type View struct {
 	// Members are the Nodes whose agents have a vote on who owns an address of level L2, the one first that decides in
 	// case of a draw. Empty: those of before.
 	Members []string
-	// Silent had a vote before they were silent. All are these and the Members, in the order of Members: an agent that has
-	// just started counts them, since others may still do so.
+	// Silent are Nodes whose agents or kubelets are not heard of. All would have a vote if these were, in the order of Members: an
+	// agent that has just started counts them, since others may still do so.
 	Silent, All []string
+	// reporting have an agent, silent or not.
+	reporting []string
 	// Bound are the lists of voters that bind an agent from its start on, the newest at the end. Later views may have any.
 	Bound [][]string
 	// Addresses are where agents are heard, by Node.

@@ -13,6 +13,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -205,17 +206,9 @@ func (l *Announcer) others() bool {
 		return false
 	}
 	now := bootTime()
-	for _, c := range l.view.Claims {
-		if l.owned[c.Address] == nil {
-			continue
-		}
-		for _, name := range c.Candidates {
-			if name != l.Node && l.quorum.Alive(now, name) && !l.quorum.Draining(name) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(quorumClaims(l.view.Claims), func(c quorum.Claim) bool {
+		return l.owned[c.Address] != nil && !l.quorum.Alone(now, c)
+	})
 }
 
 // take is called with each datagram.

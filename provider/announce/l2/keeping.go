@@ -22,6 +22,8 @@ type keeping struct {
 	unkept error
 	// told are the lists of which a report was asked for.
 	told []quorum.ListID
+	// voted says that this agent had a vote then.
+	voted bool
 }
 
 // newList is one that is not acted on yet.
@@ -38,13 +40,19 @@ func (l *Announcer) members(view *announce.View) {
 		k.begun = true
 	}
 	k.waiting = nil
-	if !l.KeepVoters || k.unkept != nil || l.quorum.Newest(view.Members) {
+	if !l.keeps(view.Members) || k.unkept != nil || l.quorum.Newest(view.Members) {
 		l.quorum.SetMembers(now, view.Members, view.All, view.GoneOf(l.quorum.Members()))
 		return
 	}
 	k.waiting = &newList{view.Members, view.All}
 	l.quorum.SetGone(now, view.GoneOf(l.quorum.Members()))
 	l.Changed()
+}
+
+// keeps reports whether a list is to be kept before this agent acts on it. One without a vote only reads lists: those that count are
+// reported by who has one. With a thousand Nodes each new list would be a thousand reports to a thousand agents.
+func (l *Announcer) keeps(names []string) bool {
+	return l.KeepVoters && (slices.Contains(names, l.Node) || slices.Contains(l.quorum.Members(), l.Node))
 }
 
 // reportVoters leaves what the API server has as it is until this agent has begun with it.
@@ -54,6 +62,12 @@ func (l *Announcer) reportVoters(status *v1alpha1.NodeAgentStatus) {
 		return
 	}
 	lists := l.quorum.Lists()
+	if k.waiting == nil && !l.keeps(nil) {
+		if len(status.Voters) > 0 { // it had a vote: others are to know that it has left those lists
+			status.Voters = quorum.Report(l.Node, lists[max(0, len(lists)-1):])
+		}
+		return
+	}
 	if k.waiting != nil {
 		id := quorum.IDOf(k.waiting.names)
 		lists = slices.DeleteFunc(lists, func(names []string) bool { return quorum.IDOf(names) == id })
@@ -64,8 +78,12 @@ func (l *Announcer) reportVoters(status *v1alpha1.NodeAgentStatus) {
 
 // tellLists asks for a report where other lists bind this agent than it was last asked for. The caller has the lock.
 func (l *Announcer) tellLists() {
-	if k := &l.keeping; l.KeepVoters && !slices.Equal(k.told, l.quorum.ListIDs()) {
-		k.told = l.quorum.ListIDs()
+	k := &l.keeping
+	if !l.KeepVoters || slices.Equal(k.told, l.quorum.ListIDs()) {
+		return
+	}
+	before := k.voted
+	if k.told, k.voted = l.quorum.ListIDs(), l.keeps(nil); before || k.voted {
 		l.Changed()
 	}
 }

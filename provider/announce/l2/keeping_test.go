@@ -111,3 +111,33 @@ func TestL2_KeepsNoVoters(t *testing.T) {
 		t.Errorf("it reports %v", got)
 	}
 }
+
+// An agent without a vote acts on a list at once and reports none. One that gets a vote reports the list first; one that loses its vote
+// says that it has left the lists in which it had one.
+func TestL2_KeepsNoVotersWithoutAVote(t *testing.T) {
+	k := newKeeper()
+	sees := func(members ...string) { k.Set(&announce.View{Node: "a", Members: members, All: members}) }
+	sees("b", "c")
+	k.acts(t, "bc")
+	sees("b", "d")
+	k.acts(t, "bc", "bd")
+	if got := k.report().Voters; got != nil || k.changed > 0 {
+		t.Errorf("it reports %v, and has asked for %d reports", got, k.changed)
+	}
+	sees("a", "b", "d")
+	k.acts(t, "bc", "bd")
+	written := k.report()
+	k.Written(written, written, nil)
+	k.acts(t, "bc", "bd", "abd")
+	if len(written.Voters) != 3 {
+		t.Errorf("it reports %v", written.Voters)
+	}
+	former := v1alpha1.NodeAgentStatus{Voters: written.Voters}
+	k = newKeeper()
+	sees("b", "d")
+	k.Report(&former)
+	want := []v1alpha1.VoterList{{ID: quorum.IDOf([]string{"b", "d"}).String()}}
+	if diff := cmp.Diff(want, former.Voters); diff != "" {
+		t.Errorf("it has lost its vote (-want +got):\n%s", diff)
+	}
+}

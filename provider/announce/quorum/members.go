@@ -1,16 +1,10 @@
 package quorum
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 )
-
-// ListID is a digest of a list of members, of which [IDOf] makes it.
-type ListID uint64
 
 // memberships are the lists of members that bind this one. A new list comes from the cluster, and not at one moment to
 // all. Until majorities of the newest and of an older one have the newest, majorities of both are needed, and a grant brings
@@ -23,12 +17,6 @@ type memberships struct {
 	known map[ListID][]string
 	// gone are those of whom the cluster says that their Nodes are no more.
 	gone map[string]bool
-}
-
-// IDOf digests the names in their order.
-func IDOf(names []string) ListID {
-	sum := sha256.Sum256([]byte(strings.Join(names, "\x00")))
-	return ListID(binary.BigEndian.Uint64(sum[:]))
 }
 
 // SetMembers replaces the newest list of members. Its first name decides in case of a draw, so that the order has to be
@@ -180,17 +168,6 @@ func (m *memberships) granted(has func(string) bool, bound func(string) []ListID
 		}
 	}
 	return len(lists) > 0
-}
-
-// majority of the names, or a half with the first of them.
-func majority(names []string, in func(string) bool) bool {
-	count := 0
-	for _, name := range names {
-		if in(name) {
-			count++
-		}
-	}
-	return 2*count > len(names) || 2*count == len(names) && len(names) > 0 && in(names[0])
 }
 
 // holders are the members that are heard and have had the newest list for as long as a grant is good. Each grant of theirs that

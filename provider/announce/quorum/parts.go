@@ -27,45 +27,6 @@ func (d *Datagram) size() int {
 // room is for how many operations there is some.
 func (d *Datagram) room() int { return max(1, (maxSent-d.size())/operationSize) }
 
-// extras are datagrams that carry no operations: parts of a list that the peer lacks, and one of a newer version. First is
-// the number of the next operation.
-func (q *Member) extras(now Instant, p *peer, first uint32) []*Datagram {
-	var extras []*Datagram
-	next := func() *Datagram {
-		d := q.heartbeat(now, p)
-		if q.session(p) {
-			d.First = first
-		}
-		extras = append(extras, d)
-		return d
-	}
-	if p.version < q.version && p.shown < maxShown && q.session(p) {
-		p.shown++
-		next().Version = q.version
-	}
-	names := q.memberships.known[p.lacking]
-	if p.lacking == 0 || p.version < versionParts || len(names) == 0 || len(names) > 1<<16-1 {
-		return extras
-	}
-	for range maxParts {
-		if p.part >= len(names) {
-			p.part = 0
-		}
-		d := next()
-		d.ListOf, d.Offset, d.Total = p.lacking, uint16(p.part), uint16(len(names))
-		size := d.size()
-		for p.part < len(names) && (len(d.List) == 0 || size+2+len(names[p.part]) <= maxSent) {
-			size += 2 + len(names[p.part])
-			d.List = append(d.List, names[p.part])
-			p.part++
-		}
-		if p.part == len(names) {
-			break // the rest comes again with the next heartbeat, if some was lost
-		}
-	}
-	return extras
-}
-
 // parts is a list of members of which some names have come.
 type parts struct {
 	id    ListID

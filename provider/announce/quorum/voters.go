@@ -1,11 +1,36 @@
 package quorum
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
+
+// ListID is a digest of a list of members, of which [IDOf] makes it.
+type ListID uint64
+
+// IDOf digests the names in their order.
+func IDOf(names []string) ListID {
+	sum := sha256.Sum256([]byte(strings.Join(names, "\x00")))
+	return ListID(binary.BigEndian.Uint64(sum[:]))
+}
+
+func (id ListID) String() string { return fmt.Sprintf("%016x", uint64(id)) }
+
+// majority of the names, or a half with the first of them.
+func majority(names []string, in func(string) bool) bool {
+	count := 0
+	for _, name := range names {
+		if in(name) {
+			count++
+		}
+	}
+	return 2*count > len(names) || 2*count == len(names) && len(names) > 0 && in(names[0])
+}
 
 // Report is what a NodeAgent says of the lists that bind its agent. The first Nodes of a list write its names, so that not
 // every report has all of them. Of too many lists the oldest are left out but one, since the oldest binds longest.
@@ -24,8 +49,6 @@ func Report(self string, lists [][]string) []v1alpha1.VoterList {
 	}
 	return reported
 }
-
-func (id ListID) String() string { return fmt.Sprintf("%016x", uint64(id)) }
 
 // Bound are the lists that bind an agent that starts, according to the reports of all, the newest at the end. Whoever
 // acts on a list has reported it before. So a list by which an address may be owned is reported by a majority of its
