@@ -1,21 +1,10 @@
 package quorum
 
-import "time"
-
-// lookAgain is the longest time between two looks at all addresses.
-const lookAgain = time.Second
-
-// liveness is what time and heartbeats change of a peer's state. Operations set dirty themselves.
-type liveness struct {
-	alive, granting, draining bool
-	incarnation, lists        uint64
-}
-
 // Changed reports whether a look at all addresses, which is Reconcile and Tick, may find something else than the last one did.
 // Hundreds of them ten times a second would cost more than all else that an agent does. It is to be asked at least as
 // often as heartbeats are sent, and remembers what it has answered.
 func (q *Member) Changed(now Instant) bool {
-	changed := q.dirty || len(q.memberships.list) > 1 || q.isWaking(now)
+	changed := q.dirty || q.isWaking(now)
 	q.dirty = q.isWaking(now) // once more behind it
 	for _, p := range q.peers {
 		before := p.liveness
@@ -27,9 +16,6 @@ func (q *Member) Changed(now Instant) bool {
 	}
 	return changed
 }
-
-// granting reports whether grants of the peer count: it has heard this member lately.
-func (p *peer) granting(now Instant) bool { return p.acknowledged > 0 && now < p.acknowledged+ownFor }
 
 // lists tells the lists of members that bind the peer, now and for what it has acknowledged.
 func (p *peer) lists() uint64 {

@@ -77,6 +77,15 @@ type peerRequest struct {
 	owns   bool
 }
 
+// liveness is what time and heartbeats change of a peer's state. Operations set dirty themselves.
+type liveness struct {
+	alive, granting, draining bool
+	incarnation, lists        uint64
+}
+
+// granting reports whether grants of the peer count: it has heard this member lately.
+func (p *peer) granting(now Instant) bool { return p.acknowledged > 0 && now < p.acknowledged+ownFor }
+
 // push queues an operation and returns its number.
 func (p *peer) push(op operation) uint32 {
 	p.out = append(p.out, op)

@@ -28,6 +28,8 @@ const (
 	retryAfter = 400 * time.Millisecond
 	// forgetAfter is how long one that is no member was not heard when it is forgotten. It is more than grantFor.
 	forgetAfter = time.Minute
+	// lookAgain is the longest time between two looks at all addresses.
+	lookAgain = time.Second
 )
 
 // Instant is a reading of a clock that only goes forward, and that goes on while the machine sleeps.
@@ -214,6 +216,9 @@ func (q *Member) Tick(now Instant) time.Duration {
 	next := lookAgain
 	if silent := q.started + grantFor - now; silent > 0 {
 		next = min(next, silent) // then it grants, and guides
+	}
+	if len(q.memberships.list) > 1 {
+		next = min(next, HeartbeatInterval) // an older list may end
 	}
 	for _, address := range inOrder(q.requests, nil) {
 		r := q.requests[address]
