@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -46,27 +47,17 @@ func (w *world) loads() map[string]int {
 func TestFewVote(t *testing.T) {
 	sent := map[int]int{}
 	for _, voters := range []int{5, 25} {
-		w := newFew(t, 1, 25, voters, 50)
-		w.run(4 * time.Second)
+		w := newFew(t, 1, 25, voters, 25)
+		w.run(3 * time.Second)
 		loads := w.loads()
-		if most := slices.Max(slices.Collect(values(loads))); len(loads) < 20 || most > 3 || loads[""] > 0 {
+		if most := slices.Max(slices.Collect(maps.Values(loads))); len(loads) < 12 || most > 2 || loads[""] > 0 {
 			t.Errorf("%d with a vote: %v", voters, loads)
 		}
-		sent[voters] = w.sentIn(10 * time.Second)
+		sent[voters] = w.sentIn(5*time.Second) / 5
 	}
-	t.Logf("25 Nodes, datagrams in 10 s: %d with 5 votes, %d with 25", sent[5], sent[25])
+	t.Logf("25 Nodes, datagrams a second: %d with 5 votes, %d with 25", sent[5], sent[25])
 	if 5*sent[5] > 2*sent[25] {
 		t.Errorf("5 votes need %d datagrams, 25 %d", sent[5], sent[25])
-	}
-}
-
-func values(m map[string]int) func(func(int) bool) {
-	return func(yield func(int) bool) {
-		for _, v := range m {
-			if !yield(v) {
-				return
-			}
-		}
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 // end of the faults each address has an owner. Agents report their lists where their vote counts, and start with what was reported.
 func TestFewVote_NeverTwoOwners(t *testing.T) {
 	slowest := time.Duration(0)
-	for seed := range seeds(3) {
+	eachHistory(t, 6, func(seed uint64) *world {
 		w, r := newWorld(t, seed, 9, 1+int(seed%3)), newReports()
 		w.rollout = seed%4 == 0
 		for _, m := range w.members {
@@ -56,8 +56,9 @@ func TestFewVote_NeverTwoOwners(t *testing.T) {
 			}
 			t.Fatalf("seed %d: all Nodes are back, and owners after %s:\n%s", seed, took, strings.Join(w.log, "\n"))
 		}
-	}
-	t.Logf("%d histories; slowest return to an owner for each address: %s", *histories/3, slowest)
+		return w
+	})
+	t.Logf("slowest return to an owner for each address: %s", slowest)
 }
 
 // moveVote gives a vote to another Node, to one more, or takes one away.
@@ -75,7 +76,7 @@ func (w *world) moveVote(tr *truth) {
 
 // The cluster's lists have nothing in common with each other, come faster than they can be taken over, and no agent learns of all.
 func TestQuorum_SkipsLists(t *testing.T) {
-	for seed := range seeds(3) {
+	eachHistory(t, 6, func(seed uint64) *world {
 		w, r := newWorld(t, seed, 8, 1), newReports()
 		tr := &truth{gone: map[string]bool{}}
 		draw := func() {
@@ -110,5 +111,6 @@ func TestQuorum_SkipsLists(t *testing.T) {
 			}
 			t.Fatalf("seed %d: all Nodes are back, and owners after %s:\n%s", seed, took, strings.Join(w.log, "\n"))
 		}
-	}
+		return w
+	})
 }

@@ -49,7 +49,7 @@ func (w *world) learn(tr *truth, m *simulated) {
 
 // Who has a vote changes while some do not learn of it: even so nobody ever shares an address.
 func TestQuorum_MembersComeAndGo(t *testing.T) {
-	for seed := range seeds(3) {
+	eachHistory(t, 3, func(seed uint64) *world {
 		w := newWorld(t, seed, 6, 2)
 		tr := &truth{names: w.names(1 + int(seed%5)), gone: map[string]bool{}}
 		for _, m := range w.members {
@@ -72,7 +72,8 @@ func TestQuorum_MembersComeAndGo(t *testing.T) {
 			}
 			w.run(time.Duration(w.random.Int64N(int64(1500 * time.Millisecond))))
 		}
-	}
+		return w
+	})
 }
 
 // What a member must have a majority of, as lists come: an older list ends when majorities of it and of the newest have the newest,

@@ -121,7 +121,7 @@ func TestQuorum_JoinBesideACut(t *testing.T) {
 // Sides of a cut go on for long, each with what it learns of the cluster: Nodes join beside those that voted before, and
 // members fall silent for a while.
 func TestQuorum_JoinsDuringCuts(t *testing.T) {
-	for seed := range seeds(3) {
+	eachHistory(t, 3, func(seed uint64) *world {
 		w, r := newWorld(t, seed, 7, 2), newReports()
 		voters := 2 + int(seed%4)
 		for _, m := range w.members[:voters] {
@@ -147,7 +147,8 @@ func TestQuorum_JoinsDuringCuts(t *testing.T) {
 			w.silence(w.members[w.random.IntN(len(w.members))])
 			w.run(time.Duration(w.random.Int64N(int64(3 * time.Second))))
 		}
-	}
+		return w
+	})
 }
 
 // divide cuts some of the voters off from the others, and leaves those that do not vote yet beside the former.

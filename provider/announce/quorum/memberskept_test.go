@@ -12,7 +12,7 @@ import (
 // As [TestQuorum_MembersComeAndGo], with agents that report what binds them, start with that, and now and then do not
 // reach the API server, end behind a report, or report late.
 func TestQuorum_MembersComeAndGoAndStart(t *testing.T) {
-	for seed := range seeds(3) {
+	eachHistory(t, 3, func(seed uint64) *world {
 		w, r := newWorld(t, seed, 6, 2), newReports()
 		tr := &truth{names: w.names(1 + int(seed%5)), gone: map[string]bool{}}
 		r.allLearn(w, tr)
@@ -46,7 +46,8 @@ func TestQuorum_MembersComeAndGoAndStart(t *testing.T) {
 			}
 			t.Fatalf("seed %d: all Nodes are back, and owners after %s:\n%s", seed, took, strings.Join(w.log, "\n"))
 		}
-	}
+		return w
+	})
 }
 
 // The first of two Nodes is cut off with the address, and the second is off when three join at once: nobody whom they hear

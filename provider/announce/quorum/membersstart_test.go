@@ -252,9 +252,11 @@ func TestQuorum_DeadAgentAndStarts(t *testing.T) {
 // Random histories of cuts, joins and silence as of [TestQuorum_JoinsDuringCuts], with agents that start again, and with
 // reports that are late or are the last thing that an agent did.
 func TestQuorum_StartsDuringCuts(t *testing.T) {
-	for seed := range seeds(3) {
-		startsDuringCuts(newWorld(t, seed, 7, 2), 2+int(seed%4))
-	}
+	eachHistory(t, 3, func(seed uint64) *world {
+		w := newWorld(t, seed, 7, 2)
+		startsDuringCuts(w, 2+int(seed%4))
+		return w
+	})
 }
 
 func startsDuringCuts(w *world, voters int) {

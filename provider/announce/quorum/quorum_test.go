@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"hash/fnv"
-	"iter"
 	"math/rand/v2"
 	"net/netip"
 	"reflect"
@@ -219,15 +218,14 @@ var (
 	firstHistory = flag.Uint64("first-history", 0, "seed of the first of them")
 )
 
-// seeds are those of the histories, of which a test takes one in so many.
-func seeds(in uint64) iter.Seq[uint64] {
-	return func(yield func(uint64) bool) {
-		for i := range *histories / in {
-			if !yield(*firstHistory + i) {
-				return
-			}
-		}
+// eachHistory plays one for each seed, of which a test takes one in so many, and logs how long they are by the clock of their worlds.
+func eachHistory(t *testing.T, in uint64, play func(seed uint64) *world) {
+	t.Helper()
+	long := time.Duration(0)
+	for i := range *histories / in {
+		long += play(*firstHistory + i).now
 	}
+	t.Logf("%d histories, %s", *histories/in, long.Round(time.Minute))
 }
 
 // A history that went wrong comes again with its seed.
@@ -249,7 +247,7 @@ func TestQuorum_SeedRepeats(t *testing.T) {
 // Under faults of every kind nobody ever shares an address, and soon after their end everybody has an answer again.
 func TestQuorum_NeverTwoOwners(t *testing.T) {
 	slowest := time.Duration(0)
-	for seed := range seeds(1) {
+	eachHistory(t, 1, func(seed uint64) *world {
 		w := newWorld(t, seed, 1+int(seed%6), 1+int(seed%4))
 		w.rollout = seed%3 == 0
 		for _, m := range w.members {
@@ -277,8 +275,9 @@ func TestQuorum_NeverTwoOwners(t *testing.T) {
 			}
 			t.Fatalf("seed %d: owners after %s", seed, took)
 		}
-	}
-	t.Logf("%d histories; slowest return to an owner for each address: %s", *histories, slowest)
+		return w
+	})
+	t.Logf("slowest return to an owner for each address: %s", slowest)
 }
 
 // untilOwned runs until each address has an owner and returns how long that took.
