@@ -222,6 +222,11 @@ func TestWhy_Findings(t *testing.T) {
 	if got := last[len(last)-1]; got.ID != finding.AgentSilent || got.Message != "1 of 3 agents do not report: w2" || got.Next == "" {
 		t.Errorf("an agent is silent, and nobody owns the address: %+v", got)
 	}
+	s.Agents[0].Status.Voters = []v1alpha1.VoterList{{ID: "5f0c2b1d9a3e4f77", Nodes: []string{"cp1", "w1", "w2"}}}
+	last = s.Why("shop/web").Findings
+	if got := last[len(last)-1].Message; got != "1 of 3 agents do not report: w2; 1 of 3 votes on addresses of level L2 are missing: w2" {
+		t.Errorf("an agent with a vote is silent: %s", got)
+	}
 	if s.Why("shop/none") != nil {
 		t.Error("a Service that is not there has a decision")
 	}

@@ -118,8 +118,15 @@ func (s *Snapshot) muted() []finding.Finding {
 		return nil
 	}
 	slices.Sort(names)
-	f := finding.AgentSilent.New("NodeAgent/"+names[0],
-		fmt.Sprintf("%d of %d agents do not report: %s", len(names), len(s.Agents), nodes.Some(names, fewNodes)))
+	text := fmt.Sprintf("%d of %d agents do not report: %s", len(names), len(s.Agents), nodes.Some(names, fewNodes))
+	if voters := v1alpha1.Votes(s.liveAgents()); len(voters) > 0 {
+		missing := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !slices.Contains(voters, name) })
+		text += fmt.Sprintf("; %d of %d votes on addresses of level L2 are missing", len(missing), len(voters))
+		if len(missing) > 0 {
+			text += ": " + nodes.Some(missing, fewNodes)
+		}
+	}
+	f := finding.AgentSilent.New("NodeAgent/"+names[0], text)
 	f.Next = "kubectl get pods " + agentPods + " -o wide --field-selector spec.nodeName=" + names[0]
 	return []finding.Finding{f}
 }

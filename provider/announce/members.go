@@ -18,10 +18,6 @@ import (
 // silentFor is how long a Node is not Ready before its agent has no vote any more.
 const silentFor = 40 * time.Second
 
-// MaxVotes is how many Nodes have a vote. Each of them hears all others, and none of the others hear each other: with a vote for each of
-// a thousand Nodes, ten million heartbeats a second were sent. Seven lose three at a time (docs/adr/0048-seven-votes.md).
-const MaxVotes = 7
-
 // SetMembers fills in who has a vote, and where. The control planes come first: the first of all decides in case of a
 // draw. Fresh says that the API server has been heard lately; if not, the Members stay empty, which means those of
 // before, since nothing is known of Nodes that do not report.
@@ -49,7 +45,6 @@ func (v *View) SetMembers(now time.Time, fresh bool, unready Unready) {
 	}
 	if fresh {
 		slices.Sort(v.Silent)
-		v.reporting = v.inOrder(reporting)
 		v.All = v.voters(reporting)
 		v.Members = v.voters(slices.DeleteFunc(reporting, func(name string) bool { return slices.Contains(v.Silent, name) }))
 	}
@@ -65,7 +60,7 @@ func (v *View) voters(nodes []string) []string {
 	zone := func(name string) string { return v.Nodes[name].Labels[corev1.LabelTopologyZone] }
 	var chosen []string
 	have := map[string]int{} // of the chosen, by zone
-	for len(oldest) > 0 && len(chosen) < MaxVotes {
+	for len(oldest) > 0 && len(chosen) < v1alpha1.MaxVotes {
 		best := 0
 		for i, name := range oldest {
 			if v.rank(name) == v.rank(oldest[0]) && have[zone(name)] < have[zone(oldest[best])] {
@@ -141,15 +136,16 @@ func (u Unready) silent(node *corev1.Node, now time.Time) bool {
 }
 
 // SetBound fills in what binds an agent that starts, according to the reports as the API server has them now. Where a
-// Node does not report whose agent reports no lists, since it is of an earlier release, all that have an agent are a list, too: each of
-// them had a vote then.
+// Node with a vote, but that it does not report, has never reported a list, all that would have a vote are one, too: its agent is of an
+// earlier release, or it had its vote before it could say so.
 func (v *View) SetBound(agents []v1alpha1.NodeAgent) {
 	reports := map[string][]v1alpha1.VoterList{}
 	for i := range agents {
 		reports[agents[i].Name] = agents[i].Status.Voters
 	}
 	v.Bound = quorum.Bound(v.Node, reports)
-	if slices.ContainsFunc(v.Silent, func(name string) bool { return len(reports[name]) == 0 }) && len(v.Bound) > 0 {
-		v.Bound = slices.Insert(v.Bound, 0, v.reporting)
+	unsaid := func(name string) bool { return len(reports[name]) == 0 && slices.Contains(v.All, name) }
+	if slices.ContainsFunc(v.Silent, unsaid) && len(v.Bound) > 0 {
+		v.Bound = slices.Insert(v.Bound, 0, v.All)
 	}
 }

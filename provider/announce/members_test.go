@@ -114,7 +114,7 @@ func TestView_SetBound(t *testing.T) {
 			agents[i].Status.Voters = quorum.Report(name, [][]string{{"a", "b"}})
 		}
 		agents[2].Status.Voters = tt.silent
-		v := View{Node: "d", Silent: []string{"c"}, All: []string{"a", "b"}, reporting: []string{"a", "b", "c"}}
+		v := View{Node: "d", Silent: []string{"c"}, All: []string{"a", "b", "c"}}
 		v.SetBound(agents)
 		if diff := cmp.Diff(tt.want, v.Bound); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)

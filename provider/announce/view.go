@@ -36,8 +36,6 @@ type View struct {
 	// Silent are Nodes whose agents or kubelets are not heard of. All would have a vote if these were, in the order of Members: an
 	// agent that has just started counts them, since others may still do so.
 	Silent, All []string
-	// reporting have an agent, silent or not.
-	reporting []string
 	// Bound are the lists of voters that bind an agent from its start on, the newest at the end. Later views may have any.
 	Bound [][]string
 	// Addresses are where agents are heard, by Node.

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/announce/quorum"
 )
 
 // voting is a cluster of Nodes with an agent, each of which is a second younger than the one before.
@@ -80,7 +81,7 @@ func TestView_Votes(t *testing.T) {
 	for i := range 10 {
 		v.add(fmt.Sprintf("cp%d", i+4), "", true)
 	}
-	if members, _ = v.decide(); len(members) != MaxVotes || slices.ContainsFunc(members, func(name string) bool { return name[0] != 'c' }) {
+	if members, _ = v.decide(); len(members) != v1alpha1.MaxVotes || slices.ContainsFunc(members, func(name string) bool { return name[0] != 'c' }) {
 		t.Errorf("of 13 control planes %v have a vote", members)
 	}
 }
@@ -96,4 +97,29 @@ func TestView_Votes_Zones(t *testing.T) {
 	}
 	members, _ := v.decide()
 	wantVotes(t, members, "cp1", "cp2", "cp3", "w10", "w11", "w20", "w21")
+}
+
+// A Node without a vote reports no list. That it does not report at all binds nobody who starts.
+func TestView_SetBound_WithoutVote(t *testing.T) {
+	v := newVoting()
+	for i := range 30 {
+		v.add(fmt.Sprintf("w%02d", i), "", false)
+	}
+	voters, _ := v.decide()
+	var agents []v1alpha1.NodeAgent
+	for name, agent := range v.Agents {
+		if slices.Contains(voters, name) {
+			agent.Status.Voters = quorum.Report(name, [][]string{voters})
+		}
+		if name == "w29" {
+			agent.Annotations = map[string]string{v1alpha1.AgentSilentAnnotation: agent.Status.Renewed()}
+		}
+		agents = append(agents, *agent)
+	}
+	v.Node = "w01"
+	v.SetMembers(v.start, true, Unready{})
+	v.SetBound(agents)
+	if diff := cmp.Diff([][]string{voters}, v.Bound); diff != "" {
+		t.Errorf("bound (-want +got):\n%s", diff)
+	}
 }

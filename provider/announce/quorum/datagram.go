@@ -59,7 +59,7 @@ const (
 	opOwn                       // it owns the address that it requested
 	opGrant                     // the sender grants the receiver's request
 	opRevoke                    // it granted the address to another member, since it did not receive heartbeats
-	// The kinds behind it are offers, see opOffer.
+	// The kinds behind it are words, see opWord.
 )
 
 // magic begins each datagram. A byte with the version of what follows comes behind it.
@@ -67,8 +67,8 @@ const magic = "ccmadm\x00"
 
 // Agents that know older versions are heard, and spoken to, as long as a rollout takes. versionRevoked has Revoked: before it
 // any operation may be one that takes a grant back. versionParts has a list of members in parts: before it a long list
-// makes a datagram of more than [maxSent] bytes. versionOffers has offers: before it each member hears all others, and chooses for itself.
-const versionBefore, versionRevoked, versionParts, versionOffers, versionNow = 1, 2, 3, 4, 4
+// makes a datagram of more than [maxSent] bytes. versionWords has words: before it each member hears all others, and chooses for itself.
+const versionBefore, versionRevoked, versionParts, versionWords, versionNow = 1, 2, 3, 4, 4
 
 // MaxDatagram is that of UDP over IPv4.
 const MaxDatagram = 65507
@@ -180,10 +180,10 @@ func (r *reader) datagram(version byte) *Datagram {
 }
 
 func lastKind(version byte) opKind {
-	if version < versionOffers {
+	if version < versionWords {
 		return opRevoke
 	}
-	return opOffer(offerTaken)
+	return opWord(wordTaken)
 }
 
 func (r *reader) take(n int) []byte {

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"hash/fnv"
+	"maps"
 	"net/netip"
 	"slices"
 )
@@ -90,7 +91,7 @@ func score(address netip.Addr, node string) uint64 {
 // elected member waits for it, so that clients get answers meanwhile. A member without a vote is told for which it is elected.
 func (q *Member) Reconcile(now Instant, claims []Claim) {
 	q.noteClaims(now, claims)
-	if guides := q.guides(now); q.isGuided(now, guides) {
+	if guides := q.guides(now); q.follows(now, guides) {
 		q.follow(now, guides, claims)
 	} else {
 		q.choose(now, claims)
@@ -99,11 +100,8 @@ func (q *Member) Reconcile(now Instant, claims []Claim) {
 	for _, c := range claims {
 		claimed[c.Address] = true
 	}
-	for address := range q.able {
-		if !claimed[address] {
-			delete(q.able, address)
-		}
-	}
+	maps.DeleteFunc(q.able, func(address netip.Addr, _ map[string]ability) bool { return !claimed[address] })
+	maps.DeleteFunc(q.room, func(address netip.Addr, _ Instant) bool { return !claimed[address] })
 	for _, address := range inOrder(q.requests, func(address netip.Addr) bool { return !claimed[address] }) {
 		q.Drop(now, address)
 	}

@@ -14,6 +14,9 @@ func (w *world) seen(m *simulated) []Claim {
 	for i := range claims {
 		claims[i].Ending = m.ending
 	}
+	if w.know != nil {
+		return w.know(m, claims)
+	}
 	return claims
 }
 

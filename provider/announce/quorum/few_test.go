@@ -245,3 +245,66 @@ func TestFewVote_VotesMove(t *testing.T) {
 		}
 	}
 }
+
+// TestFewVote_FormerGuide: a member that has lost its vote says nothing more, and its last word counts no longer for one that has not learned
+// of the new list.
+func TestFewVote_FormerGuide(t *testing.T) {
+	w := newFew(t, 3, 9, 3, 1)
+	w.claims[0].Candidates = []string{"n8"}
+	w.run(3 * time.Second)
+	for _, m := range w.members[:8] {
+		w.vote(m, []string{"n1", "n2", "n3"})
+	}
+	w.run(5 * time.Second)
+	w.claims[0].Candidates = []string{"n7"}
+	w.run(2 * time.Second)
+	if got := w.ownerOf(w.claims[0].Address); got != "n7" {
+		t.Errorf("%q has the address, want the only candidate", got)
+	}
+}
+
+// TestFewVote_VersionAfterLoss: heartbeats in the oldest format, of which some are sent to who does not answer, leave no two members with it.
+func TestFewVote_VersionAfterLoss(t *testing.T) {
+	for seed := range uint64(10) {
+		w := newFew(t, seed, 8, 3, 1)
+		w.loss = 0.7
+		w.run(3 * time.Second)
+		for _, m := range w.members {
+			w.restarted(m, w.names(3))
+			w.run(2 * time.Second)
+		}
+		w.loss = 0
+		w.run(showAgain + 2*time.Second)
+		for _, m := range w.members {
+			for _, p := range m.quorum.peers {
+				if p.version < versionNow && m.quorum.Alive(w.clock(m), p.name) {
+					t.Errorf("seed %d: %s takes %s for one that knows version %d", seed, m.name, p.name, p.version)
+				}
+			}
+		}
+	}
+}
+
+// TestFewVote_VotersDisagree: voters know other candidates each. One Node has the address, and the others do not ask for it again and again.
+func TestFewVote_VotersDisagree(t *testing.T) {
+	w := newFew(t, 9, 12, 7, 1)
+	w.know = func(m *simulated, claims []Claim) []Claim {
+		for i := range claims {
+			claims[i].Candidates = [][]string{{"n9"}, {"n9"}, {"n9"}, {"n10"}, {"n10"}, {"n11"}, {"n11"}}[min(6, slices.Index(w.names(12), m.name))]
+			if m.name > "n6" || len(m.name) > 2 {
+				claims[i].Candidates = []string{m.name}
+			}
+		}
+		return claims
+	}
+	w.run(4 * time.Second)
+	if w.untilOwned() > 0 {
+		t.Error("nobody has the address")
+	}
+	operations, owner := 0, w.ownerOf(w.claims[0].Address)
+	w.sending = func(d *Datagram, _ []byte) { operations += len(d.Operations) }
+	w.run(10 * time.Second)
+	if got := w.ownerOf(w.claims[0].Address); got != owner || operations > 400 {
+		t.Errorf("%s had the address, %s has it; %d operations in 10 s", owner, got, operations)
+	}
+}

@@ -1,6 +1,9 @@
 package quorum
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 const (
 	// maxSent is how long a datagram may be: no network divides it. What is divided, firewalls and clouds like to drop.
@@ -12,6 +15,9 @@ const (
 	// maxShown is how often a peer that uses an older version is sent a datagram of this one, each time that it has
 	// started: after a rollout two agents would go on with the older one, since each answers in the other's.
 	maxShown = 3
+	// showAgain is how often it is sent one later. An agent of an earlier release logs some of those that it refuses, and two that
+	// lose three would go on with the older version for ever.
+	showAgain = time.Minute
 )
 
 // size is how long the datagram is without its operations.

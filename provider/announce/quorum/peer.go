@@ -38,8 +38,8 @@ type peer struct {
 	list        []ListID
 	since       Instant // since when its newest list is what it is
 	requests    map[netip.Addr]peerRequest
-	// offers are what it has said to this member, and offered what this member has said to it.
-	offers, offered map[netip.Addr]offer
+	// words are what it has last said to this member of each address, and said what this member has said to it.
+	words, said map[netip.Addr]word
 	// asked says that it was asked for what this member requests.
 	asked   bool
 	applied uint32 // number of its last operation that was applied
@@ -52,14 +52,17 @@ type peer struct {
 	bound        []ListID
 
 	out     []operation
-	first   uint32  // number of out[0]
-	told    uint32  // number of the last one that was sent
-	revoked uint32  // number of the last one that took a grant back
-	version byte    // of the newest format that it knows, as far as it has shown
-	shown   int     // how often it was shown a newer one since it started
-	silent  int     // how many heartbeats in a row it has not answered
-	sent    Instant // when it was last sent to
-	urgent  bool
+	first   uint32 // number of out[0]
+	told    uint32 // number of the last one that was sent
+	revoked uint32 // number of the last one that took a grant back
+	version byte   // of the newest format that it knows, as far as it has shown
+	shown   int    // how often it was shown a newer one since it started
+	// shownAt is when it was last shown it.
+	shownAt Instant
+	// unanswered is how many heartbeats in a row it has not answered.
+	unanswered int
+	sent       Instant // when it was last sent to
+	urgent     bool
 	// owed says that it has greeted this member, which does not speak to it otherwise.
 	owed bool
 	// answered is when it was last sent to since it had not heard of us for long.
@@ -124,8 +127,8 @@ func (q *Member) Datagrams(now Instant) []*Datagram {
 		if due {
 			p.sent = now
 			p.told = p.first - 1 // what is not acknowledged by now may be lost
-			if p.silent++; q.Alive(now, p.name) {
-				p.silent = 0
+			if p.unanswered++; q.Alive(now, p.name) {
+				p.unanswered = 0
 			}
 		}
 		p.urgent, p.owed = false, false
@@ -139,7 +142,7 @@ func (q *Member) peer(name string) *peer {
 	if q.peers[name] == nil && name != q.self {
 		q.peers[name] = &peer{
 			name: name, self: q.incarnation, first: 1, version: q.version, requests: map[netip.Addr]peerRequest{},
-			early: map[uint32]operation{}, offers: map[netip.Addr]offer{}, offered: map[netip.Addr]offer{},
+			early: map[uint32]operation{}, words: map[netip.Addr]word{}, said: map[netip.Addr]word{},
 		}
 	}
 	return q.peers[name]
@@ -156,7 +159,7 @@ func (q *Member) speaks(now Instant, p *peer) bool {
 
 // asks reports whether the peer is asked for addresses: its vote counts, or it is of an earlier release and chooses for itself.
 func (q *Member) asks(p *peer) bool {
-	return q.counts(p.name) || p.version < versionOffers || q.version < versionOffers
+	return q.counts(p.name) || p.version < versionWords || q.version < versionWords
 }
 
 // include asks those whose votes count now, and did not before.
@@ -182,7 +185,7 @@ func (q *Member) everyPeer() []*peer {
 func (q *Member) datagrams(now Instant, p *peer) []*Datagram {
 	var burst []*Datagram
 	first := max(p.first, p.told+1)
-	if p.silent%olderEvery == olderEvery-1 && !q.Alive(now, p.name) {
+	if p.unanswered%olderEvery == olderEvery-1 && !q.Alive(now, p.name) {
 		d := q.heartbeat(now, p)
 		if d.Version = versionBefore; q.session(p) {
 			d.First = first
@@ -220,8 +223,8 @@ func (q *Member) extras(now Instant, p *peer, first uint32) []*Datagram {
 		extras = append(extras, d)
 		return d
 	}
-	if p.version < q.version && p.shown < maxShown && q.session(p) {
-		p.shown++
+	if p.version < q.version && (p.shown < maxShown || now >= p.shownAt+showAgain) && q.session(p) {
+		p.shown, p.shownAt = p.shown+1, now
 		next().Version = q.version
 	}
 	names := q.memberships.known[p.lacking]

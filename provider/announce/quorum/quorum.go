@@ -62,6 +62,8 @@ type Member struct {
 	order    uint64 // of arrival of requests
 	underway int    // maxUnderway; less in tests
 	version  byte   // versionNow; less in tests
+	// room is when this member made room for others that are to have an address.
+	room map[netip.Addr]Instant
 	// forgotten is when it was last looked for members to forget.
 	forgotten Instant
 	dirty     bool // something has changed about an address, or about members, since the last look
@@ -99,7 +101,7 @@ func New(self string, incarnation uint64, now Instant) *Member {
 		idle: idleState{claimed: now}, LingerFor: lingerFor,
 		memberships: memberships{known: map[ListID][]string{}, gone: map[string]bool{}},
 		peers:       map[string]*peer{}, grants: map[netip.Addr]*grant{}, requests: map[netip.Addr]*request{},
-		able: map[netip.Addr]map[string]ability{},
+		able: map[netip.Addr]map[string]ability{}, room: map[netip.Addr]Instant{},
 	}
 }
 
@@ -214,8 +216,8 @@ func (q *Member) Tick(now Instant) time.Duration {
 		q.forget(now)
 	}
 	next := lookAgain
-	if silent := q.started + grantFor - now; silent > 0 {
-		next = min(next, silent) // then it grants, and guides
+	if wait := q.started + grantFor - now; wait > 0 {
+		next = min(next, wait) // then it grants, and guides
 	}
 	if len(q.memberships.list) > 1 {
 		next = min(next, HeartbeatInterval) // an older list may end
@@ -258,11 +260,10 @@ func (q *Member) yield(now Instant, address netip.Addr, r *request) {
 		return
 	}
 	r.since = now
-	if guides := q.guides(now); len(guides) > 0 {
-		if _, by := offered(guides, address); 2*by < len(guides) {
-			q.Drop(now, address)
-			return
-		}
+	if guides := q.guides(now); len(guides) > 0 && !wanted(guides, address) {
+		q.Drop(now, address)
+		q.room[address] = now
+		return
 	}
 	if q.Owner(now, address) == "" {
 		for name, p := range q.peers {

@@ -28,6 +28,7 @@ type world struct {
 	rollout bool // who starts may be of the version before
 	sent    int  // datagrams
 	sending func(*Datagram, []byte)
+	know    func(*simulated, []Claim) []Claim // what a member knows of claims; nil: all there is
 }
 
 type simulated struct {

@@ -37,7 +37,7 @@ func (q *Member) answer(now Instant, p *peer, s stamp) {
 	if fresh {
 		p.answered = now
 	}
-	p.owed = fresh || p.incarnation != s.Incarnation
+	p.owed = p.owed || fresh || p.incarnation != s.Incarnation
 	p.urgent = p.urgent || p.owed
 }
 
@@ -71,7 +71,7 @@ func (q *Member) begin(p *peer, s stamp) {
 	p.acknowledged, p.bound, p.list = 0, nil, nil
 	p.requests, p.early, p.applied = map[netip.Addr]peerRequest{}, map[uint32]operation{}, 0
 	p.out, p.first, p.told, p.revoked = nil, 1, 0, 0
-	p.offers, p.offered, p.asked = map[netip.Addr]offer{}, map[netip.Addr]offer{}, false
+	p.words, p.said, p.asked = map[netip.Addr]word{}, map[netip.Addr]word{}, false
 	for _, r := range q.requests {
 		delete(r.granted, p.name)
 		delete(r.numbers, p.name)
@@ -156,7 +156,7 @@ func (q *Member) operate(now Instant, p *peer, op operation) {
 			delete(r.granted, p.name)
 		}
 	default:
-		p.offers[op.address] = offer(op.kind - opRevoke)
+		p.words[op.address] = word(op.kind - opRevoke)
 	}
 	q.settle(now, op.address)
 }

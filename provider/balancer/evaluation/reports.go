@@ -76,18 +76,39 @@ func ReadReports(agents []*v1alpha1.NodeAgent, leases []*v1alpha1.NodeAgentLease
 	return r
 }
 
-// muted names the agents that do not report, and says how many there are. At an elected level each is a vote.
-func (r *Reports) muted(level v1alpha1.Level) string {
-	what := "node agents"
+// muted names the agents that do not report, and says how many there are; at an elected level those with a vote, if there are any. Most says
+// that half of them or more do not report.
+func (r *Reports) muted(level v1alpha1.Level) (text string, most bool) {
+	what, names, all := "node agents", r.silent, len(r.silent)+len(r.Agents)
 	if level.Elected() {
-		what = "voters"
+		voters, known := r.votes()
+		names = slices.DeleteFunc(slices.Clone(r.silent), func(name string) bool { return known && !slices.Contains(voters, name) })
+		switch {
+		case known && len(names) > 0:
+			what, all = "voters", len(voters)
+		case known:
+			return fmt.Sprintf("%d of %d node agents do not report, none of which has a vote", len(r.silent), all), false
+		}
 	}
-	named := r.silent[:min(len(r.silent), allocator.NamedErrors)]
-	text := fmt.Sprintf("%d of %d %s do not report: %s", len(r.silent), len(r.silent)+len(r.Agents), what, strings.Join(named, ", "))
-	if len(named) < len(r.silent) {
+	named := names[:min(len(names), allocator.NamedErrors)]
+	text = fmt.Sprintf("%d of %d %s do not report: %s", len(names), all, what, strings.Join(named, ", "))
+	if len(named) < len(names) {
 		text += ", ..."
 	}
-	return text
+	return text, 2*len(names) >= all
+}
+
+// votes are the Nodes with a vote; false: it is not known which of the many these are.
+func (r *Reports) votes() ([]string, bool) {
+	if len(r.silent)+len(r.Agents) > v1alpha1.MaxVotes {
+		voters := v1alpha1.Votes(slices.Values(r.Agents))
+		return voters, len(voters) > 0
+	}
+	voters := slices.Clone(r.silent)
+	for _, agent := range r.Agents {
+		voters = append(voters, agent.Name)
+	}
+	return voters, true
 }
 
 // Silent is how many agents do not report.

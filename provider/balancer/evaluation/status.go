@@ -194,10 +194,12 @@ func (e *Inputs) silence(as *allocator.Assignment, published bool) *finding.Find
 			return finding.NotAnnounced.Errorf("no agent announces %s; there is no node agent", address)
 		case silent > 0 && len(e.Reports.Agents) == 0:
 			return finding.AgentSilent.Errorf("no agent announces %s: no node agent has reported for %s", address, objects.LiveTime)
-		case silent >= len(e.Reports.Agents):
-			return finding.AgentSilent.Errorf("no agent announces %s: %s", address, e.Reports.muted(e.Plan.Claims[address].Level))
 		case silent > 0:
-			return finding.NotAnnounced.Errorf("no agent announces %s; %s", address, e.Reports.muted(e.Plan.Claims[address].Level))
+			muted, most := e.Reports.muted(e.Plan.Claims[address].Level)
+			if most {
+				return finding.AgentSilent.Errorf("no agent announces %s: %s", address, muted)
+			}
+			return finding.NotAnnounced.Errorf("no agent announces %s; %s", address, muted)
 		}
 		return finding.NotAnnounced.Errorf("no agent announces %s; %d node agents report", address, len(e.Reports.Agents))
 	}

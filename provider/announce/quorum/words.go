@@ -1,0 +1,194 @@
+package quorum
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// word is what a member with a vote says of an address to one without. Members without a vote hear those with one only, which
+// hear all: so these choose, and say whom they have chosen.
+type word byte
+
+const (
+	// wordNone: another is to have the address.
+	wordNone word = iota + 1
+	// wordAlone: it is to keep the address, since no other can have it.
+	wordAlone
+	// wordFree: it is to have the address, and nobody else has it.
+	wordFree
+	// wordTaken: it is to have the address, which another has that waits for it.
+	wordTaken
+)
+
+// opWord is the kind of operation that says a word.
+func opWord(w word) opKind { return opRevoke + opKind(w) }
+
+// guides are the members that choose for this one, which has no vote: those with a vote that each hear the other, and take themselves for
+// one. One that drains, or that few hear, chooses only where no other does.
+func (q *Member) guides(now Instant) []*peer {
+	if q.version < versionWords || q.counts(q.self) {
+		return nil
+	}
+	var all, staying []*peer
+	for _, p := range q.peers {
+		if p.version < versionWords || !q.counts(p.name) || !q.takesItself(p) || !q.Alive(now, p.name) || !p.granting(now) {
+			continue
+		}
+		if all = append(all, p); !p.draining {
+			staying = append(staying, p)
+		}
+	}
+	if len(staying) > 0 {
+		return staying
+	}
+	return all
+}
+
+// takesItself reports whether the peer takes itself for one that has a vote. Of a newer list than this member's it may have none, and
+// has said its last word.
+func (q *Member) takesItself(p *peer) bool {
+	return slices.ContainsFunc(p.list, func(id ListID) bool { return slices.Contains(q.memberships.known[id], p.name) })
+}
+
+// lastWord is what the guides say of an address, of different words the last one in their order; 0: they have not said anything of it.
+func lastWord(guides []*peer, address netip.Addr) word {
+	last := word(0)
+	for _, p := range guides {
+		last = max(last, p.words[address])
+	}
+	return last
+}
+
+// wanted reports whether half of the guides or more want this member to have the address.
+func wanted(guides []*peer, address netip.Addr) bool {
+	by := 0
+	for _, p := range guides {
+		if p.words[address] > wordNone {
+			by++
+		}
+	}
+	return 2*by >= len(guides)
+}
+
+// follow does what the guides say.
+func (q *Member) follow(now Instant, guides []*peer, claims []Claim) {
+	waking := q.isWaking(now)
+	for _, c := range claims {
+		last := lastWord(guides, c.Address)
+		r, candidate := q.requests[c.Address], slices.Contains(c.Candidates, q.self)
+		switch {
+		case r == nil:
+			may := candidate && !waking && !q.draining && (last != wordTaken || !c.Early)
+			if last > wordNone && may && (now >= q.roomUntil(c.Address) || wanted(guides, c.Address)) {
+				q.Request(now, c.Address)
+			}
+		case last == wordNone, !r.owns && (!candidate || q.draining):
+			q.Drop(now, c.Address)
+		}
+	}
+	for _, p := range guides {
+		for address, w := range p.words {
+			if w == wordNone && q.requests[address] == nil {
+				delete(p.words, address) // it is only of interest to who requests the address
+			}
+		}
+	}
+}
+
+// roomUntil is until when this member leaves an address to others that are wanted to have it by more guides. The time is another one for each
+// Node, so that these do not all come back at once.
+func (q *Member) roomUntil(address netip.Addr) Instant {
+	made, has := q.room[address]
+	if !has {
+		return 0
+	}
+	return made + time.Second + Instant(score(address, q.self)%uint64(2*time.Second))
+}
+
+// follows reports whether this member leaves the choice to others. Without a vote, and without a guide, it requests nothing that it does not
+// request already: a thousand of them would request all addresses when they hear the others again.
+func (q *Member) follows(now Instant, guides []*peer) bool {
+	if len(guides) > 0 || q.version < versionWords || q.counts(q.self) {
+		return len(guides) > 0
+	}
+	for _, p := range q.peers {
+		if p.version < versionWords && q.counts(p.name) && q.Alive(now, p.name) {
+			return false // agents of an earlier release leave the choice to each
+		}
+	}
+	return len(q.memberships.list) > 0
+}
+
+// choice is an address with who has been chosen for it.
+type choice struct {
+	claim         Claim
+	owner, chosen string
+	waits         bool // a member that is not the owner requests it
+}
+
+// guide says to the members without a vote what this member, which has one, has chosen. It is silent until it can have heard all.
+func (q *Member) guide(now Instant, choices []choice) {
+	if q.version < versionWords || !q.counts(q.self) || now < q.started+grantFor {
+		return
+	}
+	words := map[string]map[netip.Addr]word{}
+	say := func(name string, c choice, w word) {
+		if words[name] == nil {
+			words[name] = map[netip.Addr]word{}
+		}
+		words[name][c.claim.Address] = w
+	}
+	for _, c := range choices {
+		switch {
+		case c.chosen == "":
+			if slices.Contains(c.claim.Candidates, c.owner) {
+				say(c.owner, c, wordAlone)
+			}
+		case c.owner == "" || c.chosen == c.owner:
+			say(c.chosen, c, wordFree)
+		default:
+			say(c.chosen, c, wordTaken)
+			if !c.waits {
+				say(c.owner, c, wordFree) // clients get answers until the chosen one waits
+			}
+		}
+	}
+	for _, p := range q.everyPeer() {
+		if p.version >= versionWords && q.session(p) && q.Alive(now, p.name) && !q.counts(p.name) {
+			p.tell(words[p.name])
+		}
+	}
+}
+
+// tell says to a member without a vote what has changed for it. That an address is another's is said once, to who requests it or
+// was to have it.
+func (p *peer) tell(words map[netip.Addr]word) {
+	say := func(address netip.Addr, w word) {
+		p.said[address] = w
+		p.push(operation{kind: opWord(w), address: address})
+	}
+	for _, address := range inOrder(words, func(a netip.Addr) bool { return p.said[a] != words[a] }) {
+		say(address, words[address])
+	}
+	for _, address := range inOrder(p.requests, func(a netip.Addr) bool { return words[a] == 0 && p.said[a] == 0 }) {
+		say(address, wordNone)
+	}
+	for _, address := range inOrder(p.said, func(a netip.Addr) bool { return words[a] == 0 }) {
+		if p.said[address] != wordNone {
+			say(address, wordNone)
+		} else if _, requests := p.requests[address]; !requests {
+			delete(p.said, address)
+		}
+	}
+}
+
+// Alone reports whether no other member could have the address, which this one has, as far as it knows.
+func (q *Member) Alone(now Instant, c Claim) bool {
+	if guides := q.guides(now); q.follows(now, guides) {
+		return len(guides) == 0 || lastWord(guides, c.Address) == wordAlone
+	}
+	return !slices.ContainsFunc(c.Candidates, func(name string) bool {
+		return name != q.self && q.Alive(now, name) && !q.Draining(name)
+	})
+}
