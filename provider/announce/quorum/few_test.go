@@ -308,3 +308,51 @@ func TestFewVote_VotersDisagree(t *testing.T) {
 		t.Errorf("%s had the address, %s has it; %d operations in 10 s", owner, got, operations)
 	}
 }
+
+// TestFewVote_Rollout: agents of an earlier release, each of which has a vote, are replaced one after the other by agents that know of five
+// votes; and back. An address has no owner for as long as a failed owner takes, and no longer.
+func TestFewVote_Rollout(t *testing.T) {
+	w, r := newWorld(t, 10, 11, 6), newReports()
+	start := func(m *simulated, version byte, voters []string) {
+		w.restart(m)
+		m.quorum.LingerFor, m.quorum.underway, m.quorum.version = time.Minute, maxUnderway, version
+		r.learn(w, &truth{names: voters}, m, false)
+	}
+	for i := range w.claims {
+		w.claims[i].Preferred = nil
+	}
+	for _, m := range w.members {
+		start(m, versionParts, w.names(11))
+	}
+	w.run(3 * time.Second)
+	for _, to := range []struct {
+		version byte
+		voters  []string
+	}{{versionNow, w.names(5)}, {versionParts, w.names(11)}} {
+		for _, m := range w.members {
+			m.off = true
+			w.run(300 * time.Millisecond)
+			start(m, to.version, to.voters)
+			missing := map[string]time.Duration{}
+			for range 400 {
+				w.run(10 * time.Millisecond)
+				r.renew(w)
+				for _, c := range w.claims {
+					if w.owned[c.Address] == 0 {
+						missing[c.Address.String()] += 10 * time.Millisecond
+					}
+				}
+			}
+			for address, took := range missing {
+				if took > 1200*time.Millisecond {
+					t.Errorf("%s starts with version %d: %s had no owner for %s", m.name, to.version, address, took)
+				}
+			}
+		}
+		for _, m := range w.members {
+			if lists := m.quorum.Lists(); len(lists) != 1 || !slices.Equal(lists[0], to.voters) {
+				t.Errorf("all have version %d, and %s is bound by %v", to.version, m.name, lists)
+			}
+		}
+	}
+}
