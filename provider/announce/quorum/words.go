@@ -24,15 +24,15 @@ const (
 // opWord is the kind of operation that says a word.
 func opWord(w word) opKind { return opRevoke + opKind(w) }
 
-// guides are the members that choose for this one, which has no vote: those with a vote that each hear the other, and take themselves for
-// one. One that drains, or that few hear, chooses only where no other does.
+// guides are the members that choose for this one, which has no vote: those with a vote that it hears, and that take themselves for one. One
+// that drains, or that few hear, chooses only where no other does.
 func (q *Member) guides(now Instant) []*peer {
 	if q.version < versionWords || q.counts(q.self) {
 		return nil
 	}
 	var all, staying []*peer
 	for _, p := range q.peers {
-		if p.version < versionWords || !q.counts(p.name) || !q.takesItself(p) || !q.Alive(now, p.name) || !p.granting(now) {
+		if p.version < versionWords || !q.counts(p.name) || !q.takesItself(p) || !q.Alive(now, p.name) {
 			continue
 		}
 		if all = append(all, p); !p.draining {

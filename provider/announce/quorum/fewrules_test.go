@@ -1,0 +1,135 @@
+package quorum
+
+import (
+	"testing"
+	"time"
+)
+
+// TestFewVote_GuidesWhenItHasHeardAll: a voter that starts says nothing until it can have heard all; else the first one that it hears would
+// have every address.
+func TestFewVote_GuidesWhenItHasHeardAll(t *testing.T) {
+	w := newFew(t, 11, 8, 3, 8)
+	w.run(3 * time.Second)
+	starts, early, late := w.members[1], 0, 0
+	began := w.now
+	w.sending = func(d *Datagram, _ []byte) {
+		for _, op := range d.Operations {
+			if d.From == starts.name && op.kind > opRevoke && w.now < began+grantFor*98/100 {
+				early++
+			} else if d.From == starts.name && op.kind > opRevoke {
+				late++
+			}
+		}
+	}
+	w.restarted(starts, w.names(3))
+	w.run(3 * time.Second)
+	if early > 0 || late == 0 {
+		t.Errorf("%d words in the first 1.1 s, %d later", early, late)
+	}
+}
+
+// TestFewVote_GuideThatFewHear: a voter that no majority hears does not move an address to the one Node that it hears.
+func TestFewVote_GuideThatFewHear(t *testing.T) {
+	w := newFew(t, 12, 9, 3, 1)
+	w.claims[0].Candidates = []string{"n7", "n8"}
+	w.members[8].off = true
+	w.run(3 * time.Second)
+	w.restarted(w.members[8], w.names(3))
+	for i := 1; i < 8; i++ {
+		w.cut[[2]int{0, i}], w.cut[[2]int{i, 0}] = true, true
+	}
+	requested := false
+	for range 300 {
+		w.run(10 * time.Millisecond)
+		requested = requested || len(w.members[8].quorum.requests) > 0
+	}
+	if w.members[0].quorum.Alive(w.clock(w.members[0]), "n7") || !w.members[0].quorum.Alive(w.clock(w.members[0]), "n8") {
+		t.Fatal("n0 is to hear n8 only")
+	}
+	if requested {
+		t.Error("n8 has requested what n7 owns")
+	}
+}
+
+// TestFewVote_WithoutGuides: who hears no voter requests nothing that it has not requested before: else all would request all.
+func TestFewVote_WithoutGuides(t *testing.T) {
+	w := newFew(t, 13, 12, 3, 12)
+	w.run(3 * time.Second)
+	before := map[string]int{}
+	for _, m := range w.members[3:] {
+		before[m.name] = len(m.quorum.requests)
+	}
+	for _, m := range w.members[:3] {
+		m.off = true
+	}
+	w.run(5 * time.Second)
+	for _, m := range w.members[3:] {
+		if got := len(m.quorum.requests); got > before[m.name] {
+			t.Errorf("%s requests %d addresses, and had %d before the voters were off", m.name, got, before[m.name])
+		}
+	}
+	for _, m := range w.members[:3] {
+		w.restarted(m, w.names(3))
+	}
+	w.run(2 * time.Second)
+	if took := w.untilOwned(); took > 0 {
+		t.Errorf("the voters are back, and addresses had no owner for %s more", took)
+	}
+}
+
+// TestQuorum_AloneWithTheNewest: one report binds no agent that starts, so a list that one member alone has ends no other list, unless all
+// other Nodes of that are gone.
+func TestQuorum_AloneWithTheNewest(t *testing.T) {
+	w := newWorld(t, 1, 2, 1)
+	a := w.members[0]
+	for _, m := range w.members {
+		w.vote(m, w.names(2))
+	}
+	w.run(2 * time.Second)
+	w.members[1].off = true
+	w.vote(a, w.names(1))
+	w.run(5 * time.Second)
+	if got := a.quorum.Lists(); len(got) != 2 {
+		t.Errorf("it is bound by %v", got)
+	}
+	a.quorum.SetMembers(w.clock(a), w.names(1), nil, map[string]bool{"n1": true})
+	w.run(2 * time.Second)
+	if got := a.quorum.Lists(); len(got) != 1 {
+		t.Errorf("the other Node is gone, and it is bound by %v", got)
+	}
+}
+
+// TestQuorum_WakesOlderVersions: idle agents of an earlier release, which have not seen the claim yet, refuse the newest format. They
+// are woken all the same.
+func TestQuorum_WakesOlderVersions(t *testing.T) {
+	w := newWorld(t, 2, 3, 1)
+	for _, m := range w.members {
+		m.blind, m.quorum.LingerFor = true, time.Second
+		if m.name != "n0" {
+			m.quorum.version = versionParts
+		}
+		w.vote(m, w.names(3))
+	}
+	w.run(10 * time.Second)
+	w.restart(w.members[0])
+	w.members[0].blind = false
+	w.vote(w.members[0], w.names(3))
+	w.claims[0].Candidates, w.claims[0].Preferred = w.names(1), nil
+	if took := w.untilOwned(); took > 3*time.Second {
+		t.Errorf("no owner for %s", took)
+	}
+}
+
+// TestFewVote_GuideThatDoesNotHear: a voter that hears a Node no longer cannot tell it anything new. Its last word does not count.
+func TestFewVote_GuideThatDoesNotHear(t *testing.T) {
+	w := newFew(t, 14, 9, 3, 1)
+	w.claims[0].Candidates = []string{"n8"}
+	w.run(3 * time.Second)
+	w.cut[[2]int{8, 0}] = true // and n8 hears n0
+	w.run(2 * time.Second)
+	w.claims[0].Candidates = []string{"n7"}
+	w.run(2 * time.Second)
+	if got := w.ownerOf(w.claims[0].Address); got != "n7" {
+		t.Errorf("%q has the address, want the only candidate", got)
+	}
+}
