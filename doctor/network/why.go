@@ -119,10 +119,9 @@ func (s *Snapshot) muted() []finding.Finding {
 	}
 	slices.Sort(names)
 	text := fmt.Sprintf("%d of %d agents do not report: %s", len(names), len(s.Agents), nodes.Some(names, fewNodes))
-	if voters := v1alpha1.Votes(s.liveAgents()); len(voters) > 0 {
-		missing := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !slices.Contains(voters, name) })
-		text += fmt.Sprintf("; %d of %d votes on addresses of level L2 are missing", len(missing), len(voters))
-		if len(missing) > 0 {
+	if missing, of := v1alpha1.MissingVotes(v1alpha1.Votes(s.liveAgents()), names); of > 0 {
+		text += fmt.Sprintf("; %d of %d votes on addresses of level L2 are missing", len(missing), of)
+		if slices.Sort(missing); len(missing) > 0 {
 			text += ": " + nodes.Some(missing, fewNodes)
 		}
 	}

@@ -71,7 +71,7 @@ func (b *Balancer) markSilent(ctx context.Context) error {
 		}
 		switch {
 		case err == nil:
-			klog.InfoS("A node agent has not reported for five minutes: it loses its vote on addresses of level L2",
+			klog.InfoS("A node agent has not reported for five minutes: its vote on addresses of level L2, if it has one, goes to another Node",
 				"node", agent.Name, "reported", renewed)
 		case apierrors.IsNotFound(err):
 		case objects.Refused(err):

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"hash/fnv"
 	"net/netip"
 	"slices"
 	"time"
@@ -65,4 +66,14 @@ func listOf(names []string) list {
 		return list{}
 	}
 	return list{&names[0], len(names)}
+}
+
+// score is FNV-1a with MurmurHash3's finalizer, without which names that differ at their end have similar scores.
+func score(address netip.Addr, node string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write(append(address.AsSlice(), node...)) // it never fails
+	x := h.Sum64()
+	x = (x ^ x>>33) * 0xff51afd7ed558ccd
+	x = (x ^ x>>33) * 0xc4ceb9fe1a85ec53
+	return x ^ x>>33
 }

@@ -1,7 +1,6 @@
 package quorum
 
 import (
-	"hash/fnv"
 	"maps"
 	"net/netip"
 	"slices"
@@ -75,16 +74,6 @@ func best(c candidates, may func(string) bool) string {
 		}
 	}
 	return chosen
-}
-
-// score is FNV-1a with MurmurHash3's finalizer, without which names that differ at their end have similar scores.
-func score(address netip.Addr, node string) uint64 {
-	h := fnv.New64a()
-	_, _ = h.Write(append(address.AsSlice(), node...)) // it never fails
-	x := h.Sum64()
-	x = (x ^ x>>33) * 0xff51afd7ed558ccd
-	x = (x ^ x>>33) * 0xc4ceb9fe1a85ec53
-	return x ^ x>>33
 }
 
 // Reconcile requests the addresses that this member is elected for, and drops the others. What it owns it keeps until the

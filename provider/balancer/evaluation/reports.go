@@ -80,15 +80,12 @@ func ReadReports(agents []*v1alpha1.NodeAgent, leases []*v1alpha1.NodeAgentLease
 // that half of them or more do not report.
 func (r *Reports) muted(level v1alpha1.Level) (text string, most bool) {
 	what, names, all := "node agents", r.silent, len(r.silent)+len(r.Agents)
-	if level.Elected() {
-		voters, known := r.votes()
-		names = slices.DeleteFunc(slices.Clone(r.silent), func(name string) bool { return known && !slices.Contains(voters, name) })
-		switch {
-		case known && len(names) > 0:
-			what, all = "voters", len(voters)
-		case known:
-			return fmt.Sprintf("%d of %d node agents do not report, none of which has a vote", len(r.silent), all), false
+	if missing, of := v1alpha1.MissingVotes(r.votes(), r.silent); level.Elected() && of > 0 {
+		if len(missing) == 0 {
+			return fmt.Sprintf("%d of %d node agents do not report, none of them has a vote", len(r.silent), all), false
 		}
+		slices.Sort(missing)
+		what, names, all = "voters", missing, of
 	}
 	named := names[:min(len(names), allocator.NamedErrors)]
 	text = fmt.Sprintf("%d of %d %s do not report: %s", len(names), all, what, strings.Join(named, ", "))
@@ -98,17 +95,16 @@ func (r *Reports) muted(level v1alpha1.Level) (text string, most bool) {
 	return text, 2*len(names) >= all
 }
 
-// votes are the Nodes with a vote; false: it is not known which of the many these are.
-func (r *Reports) votes() ([]string, bool) {
+// votes are the lists of Nodes with a vote. Where there are few agents each has one.
+func (r *Reports) votes() [][]string {
 	if len(r.silent)+len(r.Agents) > v1alpha1.MaxVotes {
-		voters := v1alpha1.Votes(slices.Values(r.Agents))
-		return voters, len(voters) > 0
+		return v1alpha1.Votes(slices.Values(r.Agents))
 	}
 	voters := slices.Clone(r.silent)
 	for _, agent := range r.Agents {
 		voters = append(voters, agent.Name)
 	}
-	return voters, true
+	return [][]string{voters}
 }
 
 // Silent is how many agents do not report.
