@@ -133,3 +133,25 @@ func TestFewVote_GuideThatDoesNotHear(t *testing.T) {
 		t.Errorf("%q has the address, want the only candidate", got)
 	}
 }
+
+// TestFewVote_FormerVotersRest: Nodes that have lost their votes do not speak to each other, and do not wait for the next heartbeat to each other.
+func TestFewVote_FormerVotersRest(t *testing.T) {
+	w := newFew(t, 15, 9, 6, 4)
+	w.run(3 * time.Second)
+	for _, m := range w.members {
+		w.vote(m, w.names(9)[6:])
+	}
+	w.run(4 * time.Second)
+	for _, m := range w.members[:6] {
+		busy := 0
+		for range 100 {
+			w.run(7 * time.Millisecond)
+			if m.quorum.UntilHeartbeat(w.clock(m)) <= time.Millisecond {
+				busy++
+			}
+		}
+		if busy > 30 {
+			t.Errorf("%s looks for heartbeats at once %d times of 100", m.name, busy)
+		}
+	}
+}

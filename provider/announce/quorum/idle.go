@@ -58,7 +58,9 @@ func (q *Member) UntilHeartbeat(now Instant) time.Duration {
 	}
 	next := HeartbeatInterval
 	for _, p := range q.peers {
-		next = min(next, p.sent+HeartbeatInterval-now)
+		if q.speaks(now, p) {
+			next = min(next, p.sent+HeartbeatInterval-now)
+		}
 	}
 	return max(next, time.Millisecond)
 }
