@@ -48,12 +48,12 @@ func TestFewVote(t *testing.T) {
 	sent := map[int]int{}
 	for _, voters := range []int{5, 25} {
 		w := newFew(t, 1, 25, voters, 25)
-		w.run(3 * time.Second)
+		w.run(2 * time.Second)
 		loads := w.loads()
 		if most := slices.Max(slices.Collect(maps.Values(loads))); len(loads) < 12 || most > 2 || loads[""] > 0 {
 			t.Errorf("%d with a vote: %v", voters, loads)
 		}
-		sent[voters] = w.sentIn(5*time.Second) / 5
+		sent[voters] = w.sentIn(2*time.Second) / 2
 	}
 	t.Logf("25 Nodes, datagrams a second: %d with 5 votes, %d with 25", sent[5], sent[25])
 	if 5*sent[5] > 2*sent[25] {
@@ -334,12 +334,12 @@ func TestFewVote_Rollout(t *testing.T) {
 			w.run(300 * time.Millisecond)
 			start(m, to.version, to.voters)
 			missing := map[string]time.Duration{}
-			for range 400 {
-				w.run(10 * time.Millisecond)
+			for range 150 {
+				w.run(20 * time.Millisecond)
 				r.renew(w)
 				for _, c := range w.claims {
 					if w.owned[c.Address] == 0 {
-						missing[c.Address.String()] += 10 * time.Millisecond
+						missing[c.Address.String()] += 20 * time.Millisecond
 					}
 				}
 			}
