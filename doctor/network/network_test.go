@@ -1,6 +1,7 @@
 package network
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -222,7 +223,8 @@ func TestWhy_Findings(t *testing.T) {
 	if got := last[len(last)-1]; got.ID != finding.AgentSilent || got.Message != "1 of 3 agents do not report: w2" || got.Next == "" {
 		t.Errorf("an agent is silent, and nobody owns the address: %+v", got)
 	}
-	s.Agents[0].Status.Voters = []v1alpha1.VoterList{{ID: "5f0c2b1d9a3e4f77", Nodes: []string{"cp1", "w1", "w2"}}}
+	voters := []string{"cp1", "w1", "w2"}
+	s.Agents[0].Status.Voters = []v1alpha1.VoterList{{ID: fmt.Sprintf("%016x", v1alpha1.VoterListID(voters)), Nodes: voters}}
 	last = s.Why("shop/web").Findings
 	if got := last[len(last)-1].Message; got != "1 of 3 agents do not report: w2; 1 of 3 votes on addresses of level L2 are missing: w2" {
 		t.Errorf("an agent with a vote is silent: %s", got)

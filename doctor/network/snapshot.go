@@ -13,7 +13,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -145,17 +144,6 @@ func (s *Snapshot) agent(node string) *v1alpha1.NodeAgent {
 
 // silence is how long ago an agent was alive.
 func (s *Snapshot) silence(a *v1alpha1.NodeAgent) time.Duration { return s.Renewals.Silence(s.Now, a) }
-
-// liveAgents are those that were alive lately.
-func (s *Snapshot) liveAgents() iter.Seq[*v1alpha1.NodeAgent] {
-	return func(yield func(*v1alpha1.NodeAgent) bool) {
-		for i := range s.Agents {
-			if s.live(&s.Agents[i]) && !yield(&s.Agents[i]) {
-				return
-			}
-		}
-	}
-}
 
 // live reports whether an agent was alive lately.
 func (s *Snapshot) live(a *v1alpha1.NodeAgent) bool { return a != nil && s.silence(a) <= Patience }

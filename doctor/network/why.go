@@ -109,9 +109,12 @@ func appendNew(list []finding.Finding, more ...finding.Finding) []finding.Findin
 // muted names the agents that do not report: where many of them have a vote, no address of an elected level has an owner.
 func (s *Snapshot) muted() []finding.Finding {
 	var names []string
+	reports := map[string][]v1alpha1.VoterList{}
 	for i := range s.Agents {
-		if !s.live(&s.Agents[i]) {
-			names = append(names, s.Agents[i].Name)
+		if agent := &s.Agents[i]; s.live(agent) {
+			reports[agent.Name] = agent.Status.Voters
+		} else {
+			names = append(names, agent.Name)
 		}
 	}
 	if len(names) == 0 {
@@ -119,7 +122,7 @@ func (s *Snapshot) muted() []finding.Finding {
 	}
 	slices.Sort(names)
 	text := fmt.Sprintf("%d of %d agents do not report: %s", len(names), len(s.Agents), nodes.Some(names, fewNodes))
-	if missing, of := v1alpha1.MissingVotes(v1alpha1.Votes(s.liveAgents()), names); of > 0 {
+	if missing, of := v1alpha1.MissingVotes(v1alpha1.Votes(reports), names); of > 0 {
 		text += fmt.Sprintf("; %d of %d votes on addresses of level L2 are missing", len(missing), of)
 		if slices.Sort(missing); len(missing) > 0 {
 			text += ": " + nodes.Some(missing, fewNodes)

@@ -45,18 +45,23 @@ func (v *View) SetMembers(now time.Time, fresh bool, unready Unready) {
 	}
 	if fresh {
 		slices.Sort(v.Silent)
+		v.sortByAge(reporting)
 		v.All = v.voters(reporting)
 		v.Members = v.voters(slices.DeleteFunc(reporting, func(name string) bool { return slices.Contains(v.Silent, name) }))
 	}
 }
 
-// voters are those of the Nodes that have a vote: control planes, and then the Nodes whose NodeAgents are oldest, of the zone
-// that has the fewest. So votes move seldom, and most of them are left where a zone is lost.
-func (v *View) voters(nodes []string) []string {
-	oldest := slices.Clone(nodes)
-	slices.SortFunc(oldest, func(a, b string) int {
+// sortByAge puts control planes first, and of each kind the oldest NodeAgent.
+func (v *View) sortByAge(nodes []string) {
+	slices.SortFunc(nodes, func(a, b string) int {
 		return cmp.Or(v.rank(a)-v.rank(b), v.Agents[a].CreationTimestamp.Compare(v.Agents[b].CreationTimestamp.Time), strings.Compare(a, b))
 	})
+}
+
+// voters are those of the Nodes, which are sorted by age, that have a vote: control planes, and then the oldest, of the zone
+// that has the fewest. So votes move seldom, and most of them are left where a zone is lost.
+func (v *View) voters(byAge []string) []string {
+	oldest := slices.Clone(byAge)
 	zone := func(name string) string { return v.Nodes[name].Labels[corev1.LabelTopologyZone] }
 	var chosen []string
 	have := map[string]int{} // of the chosen, by zone
@@ -71,12 +76,8 @@ func (v *View) voters(nodes []string) []string {
 		have[zone(oldest[best])]++
 		oldest = slices.Delete(oldest, best, best+1)
 	}
-	return v.inOrder(chosen)
-}
-
-// inOrder has control planes first.
-func (v *View) inOrder(nodes []string) []string {
-	return slices.SortedFunc(slices.Values(nodes), func(a, b string) int { return cmp.Or(v.rank(a)-v.rank(b), strings.Compare(a, b)) })
+	slices.SortFunc(chosen, func(a, b string) int { return cmp.Or(v.rank(a)-v.rank(b), strings.Compare(a, b)) })
+	return chosen
 }
 
 // rank is 0 for control planes, and 1 for other Nodes.

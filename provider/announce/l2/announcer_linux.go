@@ -206,8 +206,8 @@ func (l *Announcer) others() bool {
 		return false
 	}
 	now := bootTime()
-	return slices.ContainsFunc(quorumClaims(l.view.Claims), func(c quorum.Claim) bool {
-		return l.owned[c.Address] != nil && !l.quorum.Alone(now, c)
+	return slices.ContainsFunc(l.view.Claims, func(c announce.Claim) bool {
+		return l.owned[c.Address] != nil && !l.quorum.Alone(now, quorumClaim(c))
 	})
 }
 
@@ -255,11 +255,15 @@ func (l *Announcer) step(changed bool) time.Duration {
 func quorumClaims(claims []announce.Claim) []quorum.Claim {
 	list := make([]quorum.Claim, len(claims))
 	for i, c := range claims {
-		list[i] = quorum.Claim{
-			Address: c.Address, Candidates: c.Candidates, Ending: c.Ending, Preferred: c.Preferred, ReturnAfter: c.ReturnAfter, Early: c.Early,
-		}
+		list[i] = quorumClaim(c)
 	}
 	return list
+}
+
+func quorumClaim(c announce.Claim) quorum.Claim {
+	return quorum.Claim{
+		Address: c.Address, Candidates: c.Candidates, Ending: c.Ending, Preferred: c.Preferred, ReturnAfter: c.ReturnAfter, Early: c.Early,
+	}
 }
 
 // jitter keeps agents from speaking all at once.

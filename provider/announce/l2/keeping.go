@@ -40,7 +40,8 @@ func (l *Announcer) members(view *announce.View) {
 		k.begun = true
 	}
 	k.waiting = nil
-	if !l.keeps(view.Members) || k.unkept != nil || l.quorum.Newest(view.Members) {
+	votes := l.votes() || slices.Contains(view.Members, l.Node)
+	if !l.KeepVoters || !votes || k.unkept != nil || l.quorum.Newest(view.Members) {
 		l.quorum.SetMembers(now, view.Members, view.All, view.GoneOf(l.quorum.Members()))
 		return
 	}
@@ -49,11 +50,9 @@ func (l *Announcer) members(view *announce.View) {
 	l.Changed()
 }
 
-// keeps reports whether a list is to be kept before this agent acts on it. One without a vote only reads lists: those that count are
+// votes reports whether this agent has a vote. One without only reads lists, and acts on them at once: those that count are
 // reported by who has one. With a thousand Nodes each new list would be a thousand reports to a thousand agents.
-func (l *Announcer) keeps(names []string) bool {
-	return l.KeepVoters && (slices.Contains(names, l.Node) || slices.Contains(l.quorum.Members(), l.Node))
-}
+func (l *Announcer) votes() bool { return slices.Contains(l.quorum.Members(), l.Node) }
 
 // reportVoters leaves what the API server has as it is until this agent has begun with it.
 func (l *Announcer) reportVoters(status *v1alpha1.NodeAgentStatus) {
@@ -62,7 +61,7 @@ func (l *Announcer) reportVoters(status *v1alpha1.NodeAgentStatus) {
 		return
 	}
 	lists := l.quorum.Lists()
-	if k.waiting == nil && !l.keeps(nil) {
+	if k.waiting == nil && !l.votes() {
 		if len(status.Voters) > 0 { // it had a vote: others are to know that it has left those lists
 			status.Voters = quorum.Report(l.Node, lists[max(0, len(lists)-1):])
 		}
@@ -83,7 +82,7 @@ func (l *Announcer) tellLists() {
 		return
 	}
 	before := k.voted
-	if k.told, k.voted = l.quorum.ListIDs(), l.keeps(nil); before || k.voted {
+	if k.told, k.voted = l.quorum.ListIDs(), l.votes(); before || k.voted {
 		l.Changed()
 	}
 }

@@ -98,7 +98,7 @@ func (q *Member) Reconcile(now Instant, claims []Claim) {
 
 // choose elects by what this member hears of the others, and says so to those without a vote.
 func (q *Member) choose(now Instant, claims []Claim) {
-	all, choices := make([]candidates, len(claims)), make([]choice, len(claims))
+	all := make([]candidates, len(claims))
 	requested, able := q.requested(now), map[list][]string{}
 	can := map[string]bool{q.self: !q.draining}
 	for name := range q.peers {
@@ -106,61 +106,30 @@ func (q *Member) choose(now Instant, claims []Claim) {
 	}
 	for i, c := range claims {
 		names, known := able[listOf(c.Candidates)] // a thousand claims may share a list of a thousand Nodes
-		if !known || len(c.Ending) > 0 {
+		if len(c.Ending) > 0 {
 			names = c.able(can)
-		}
-		if !known && len(c.Ending) == 0 {
+		} else if !known {
+			names = c.able(can)
 			able[listOf(c.Candidates)] = names
 		}
 		all[i] = candidates{address: c.Address, owner: requested[c.Address].owner, names: names}
 		all[i].preferred, all[i].returning = c.preferred(names, q.steady(now, c, names))
 	}
 	elected, waking := elect(all), q.isWaking(now)
-	for i, c := range claims {
-		r, chosen, asked := q.requests[c.Address], elected[c.Address], requested[c.Address]
-		choices[i] = choice{claim: c, owner: asked.owner, chosen: chosen, waits: asked.by > 1}
+	for _, c := range claims {
+		r, chosen := q.requests[c.Address], elected[c.Address]
 		switch {
-		case r == nil && (waking || c.Early && slices.Contains(c.Candidates, asked.owner)):
+		case r == nil && (waking || c.Early && slices.Contains(c.Candidates, requested[c.Address].owner)):
 		case chosen == q.self:
 			q.Request(now, c.Address)
 		case r == nil:
-		case !r.owns, !slices.Contains(c.Candidates, q.self) && chosen == "", asked.by > 1:
+		case !r.owns, !slices.Contains(c.Candidates, q.self) && chosen == "", requested[c.Address].by > 1:
 			q.Drop(now, c.Address)
 		}
 	}
 	if !waking {
-		q.guide(now, choices)
+		q.guide(now, claims, elected, requested)
 	}
-}
-
-// asked is who owns an address, or the first of those that say so, and by how many members that are alive it is requested.
-type asked struct {
-	owner string
-	by    int
-}
-
-func (q *Member) requested(now Instant) map[netip.Addr]asked {
-	all := map[netip.Addr]asked{}
-	for address, r := range q.requests {
-		a := asked{by: 1}
-		if r.owns {
-			a.owner = q.self
-		}
-		all[address] = a
-	}
-	for name, p := range q.peers {
-		if !q.Alive(now, name) {
-			continue
-		}
-		for address, r := range p.requests {
-			a := all[address]
-			if a.by++; r.owns && a.owner != q.self && (a.owner == "" || name < a.owner) {
-				a.owner = name
-			}
-			all[address] = a
-		}
-	}
-	return all
 }
 
 // steady is for how long each able Node could have had the address without a gap, as this member sees it: it was alive and a candidate.

@@ -256,10 +256,16 @@ func TestFewVote_FormerGuide(t *testing.T) {
 		w.vote(m, []string{"n1", "n2", "n3"})
 	}
 	w.run(5 * time.Second)
-	w.claims[0].Candidates = []string{"n7"}
+	w.wantMove("n7")
+}
+
+// wantMove makes a member the only candidate for the first address, which it is to own soon.
+func (w *world) wantMove(to string) {
+	w.t.Helper()
+	w.claims[0].Candidates = []string{to}
 	w.run(2 * time.Second)
-	if got := w.ownerOf(w.claims[0].Address); got != "n7" {
-		t.Errorf("%q has the address, want the only candidate", got)
+	if got := w.ownerOf(w.claims[0].Address); got != to {
+		w.t.Errorf("%q has the address, want the only candidate", got)
 	}
 }
 

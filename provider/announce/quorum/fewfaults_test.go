@@ -2,7 +2,6 @@ package quorum
 
 import (
 	"slices"
-	"strings"
 	"testing"
 	"time"
 )
@@ -21,25 +20,7 @@ func TestFewVote_NeverTwoOwners(t *testing.T) {
 		tr := &truth{names: w.names(voters), gone: map[string]bool{}}
 		r.allLearn(w, tr)
 		w.run(1500 * time.Millisecond)
-		for range 12 {
-			if w.random.IntN(3) == 0 {
-				w.moveVote(tr)
-			}
-			if w.random.IntN(2) == 0 {
-				w.fault()
-			}
-			away := w.members[w.random.IntN(len(w.members))]
-			r.away[away.name] = w.random.IntN(2) == 0
-			for _, m := range w.members {
-				if len(m.quorum.Lists()) == 0 || w.random.IntN(3) == 0 {
-					r.learn(w, tr, m, w.random.IntN(10) == 0)
-				}
-			}
-			if w.random.IntN(3) == 0 {
-				r.renew(w)
-			}
-			w.run(time.Duration(w.random.Int64N(int64(1500 * time.Millisecond))))
-		}
+		r.disturb(w, tr, 12, w.moveVote)
 		w.rollout = false
 		for _, m := range w.members {
 			if m.quorum.version != versionNow {
@@ -48,14 +29,7 @@ func TestFewVote_NeverTwoOwners(t *testing.T) {
 		}
 		tr.names, tr.silent = w.names(voters), nil
 		w.allAreBack(r, tr)
-		took := w.untilOwned()
-		slowest = max(slowest, took)
-		if took > 1300*time.Millisecond {
-			for _, m := range w.members {
-				w.say("%s is bound by %v", m.name, m.quorum.Lists())
-			}
-			t.Fatalf("seed %d: all Nodes are back, and owners after %s:\n%s", seed, took, strings.Join(w.log, "\n"))
-		}
+		slowest = max(slowest, w.wantOwners(seed))
 		return w
 	})
 	t.Logf("slowest return to an owner for each address: %s", slowest)
@@ -105,12 +79,7 @@ func TestQuorum_SkipsLists(t *testing.T) {
 			w.run(time.Duration(w.random.Int64N(int64(1200 * time.Millisecond))))
 		}
 		w.allAreBack(r, tr)
-		if took := w.untilOwned(); took > 1300*time.Millisecond {
-			for _, m := range w.members {
-				w.say("%s is bound by %v", m.name, m.quorum.Lists())
-			}
-			t.Fatalf("seed %d: all Nodes are back, and owners after %s:\n%s", seed, took, strings.Join(w.log, "\n"))
-		}
+		w.wantOwners(seed)
 		return w
 	})
 }

@@ -127,11 +127,7 @@ func TestFewVote_GuideThatDoesNotHear(t *testing.T) {
 	w.run(3 * time.Second)
 	w.cut[[2]int{8, 0}] = true // and n8 hears n0
 	w.run(2 * time.Second)
-	w.claims[0].Candidates = []string{"n7"}
-	w.run(2 * time.Second)
-	if got := w.ownerOf(w.claims[0].Address); got != "n7" {
-		t.Errorf("%q has the address, want the only candidate", got)
-	}
+	w.wantMove("n7")
 }
 
 // TestFewVote_FormerVotersRest: Nodes that have lost their votes do not speak to each other, and do not wait for the next heartbeat to each other.

@@ -73,3 +73,34 @@ func (q *Member) first(now Instant, address netip.Addr) (string, uint32) {
 	}
 	return chosen, number
 }
+
+// demand is who owns an address, or the first of those that say so, and by how many members that are alive it is requested.
+type demand struct {
+	owner string
+	by    int
+}
+
+// requested are all addresses that are.
+func (q *Member) requested(now Instant) map[netip.Addr]demand {
+	all := map[netip.Addr]demand{}
+	for address, r := range q.requests {
+		d := demand{by: 1}
+		if r.owns {
+			d.owner = q.self
+		}
+		all[address] = d
+	}
+	for name, p := range q.peers {
+		if !q.Alive(now, name) {
+			continue
+		}
+		for address, r := range p.requests {
+			d := all[address]
+			if d.by++; r.owns && d.owner != q.self && (d.owner == "" || name < d.owner) {
+				d.owner = name
+			}
+			all[address] = d
+		}
+	}
+	return all
+}

@@ -227,9 +227,11 @@ func (m *memberships) lacks(list []ListID) ListID {
 }
 
 // counts reports whether the vote of the member does: it is in a list that binds this one.
-func (q *Member) counts(name string) bool {
-	m := &q.memberships
-	return slices.ContainsFunc(m.list, func(id ListID) bool { return slices.Contains(m.known[id], name) })
+func (q *Member) counts(name string) bool { return q.memberships.in(q.memberships.list, name) }
+
+// in reports whether one of the lists, as far as they are known, has the name.
+func (m *memberships) in(lists []ListID, name string) bool {
+	return slices.ContainsFunc(lists, func(id ListID) bool { return slices.Contains(m.known[id], name) })
 }
 
 // everybody is in one of the lists, in the order of names.

@@ -17,37 +17,49 @@ func TestQuorum_MembersComeAndGoAndStart(t *testing.T) {
 		tr := &truth{names: w.names(1 + int(seed%5)), gone: map[string]bool{}}
 		r.allLearn(w, tr)
 		w.run(1500 * time.Millisecond)
-		for range 15 {
-			if w.random.IntN(3) == 0 {
-				w.change(tr)
-			}
-			if w.random.IntN(2) == 0 {
-				w.fault()
-			}
-			away := w.members[w.random.IntN(len(w.members))]
-			r.away[away.name] = w.random.IntN(2) == 0
-			for _, m := range w.members {
-				if tr.gone[m.name] {
-					m.off = true
-					delete(r.lists, m.name)
-				} else if len(m.quorum.Lists()) == 0 || w.random.IntN(3) == 0 {
-					r.learn(w, tr, m, w.random.IntN(10) == 0)
-				}
-			}
-			if w.random.IntN(3) == 0 {
-				r.renew(w)
-			}
-			w.run(time.Duration(w.random.Int64N(int64(1500 * time.Millisecond))))
-		}
+		r.disturb(w, tr, 15, w.change)
 		w.allAreBack(r, tr)
-		if took := w.untilOwned(); took > 1300*time.Millisecond {
-			for _, m := range w.members {
-				w.say("%s is bound by %v", m.name, m.quorum.Lists())
-			}
-			t.Fatalf("seed %d: all Nodes are back, and owners after %s:\n%s", seed, took, strings.Join(w.log, "\n"))
-		}
+		w.wantOwners(seed)
 		return w
 	})
+}
+
+// disturb changes who has a vote and brings faults, again and again. Some agents learn of it, and report what binds them.
+func (r *reports) disturb(w *world, tr *truth, times int, change func(*truth)) {
+	for range times {
+		if w.random.IntN(3) == 0 {
+			change(tr)
+		}
+		if w.random.IntN(2) == 0 {
+			w.fault()
+		}
+		away := w.members[w.random.IntN(len(w.members))]
+		r.away[away.name] = w.random.IntN(2) == 0
+		for _, m := range w.members {
+			if tr.gone[m.name] {
+				m.off = true
+				delete(r.lists, m.name)
+			} else if len(m.quorum.Lists()) == 0 || w.random.IntN(3) == 0 {
+				r.learn(w, tr, m, w.random.IntN(10) == 0)
+			}
+		}
+		if w.random.IntN(3) == 0 {
+			r.renew(w)
+		}
+		w.run(time.Duration(w.random.Int64N(int64(1500 * time.Millisecond))))
+	}
+}
+
+// wantOwners fails where addresses have no owner soon, and returns how long that takes.
+func (w *world) wantOwners(seed uint64) time.Duration {
+	took := w.untilOwned()
+	if took > 1300*time.Millisecond {
+		for _, m := range w.members {
+			w.say("%s is bound by %v", m.name, m.quorum.Lists())
+		}
+		w.t.Fatalf("seed %d: all Nodes are back, and owners after %s:\n%s", seed, took, strings.Join(w.log, "\n"))
+	}
+	return took
 }
 
 // The first of two Nodes is cut off with the address, and the second is off when three join at once: nobody whom they hear

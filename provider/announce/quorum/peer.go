@@ -151,10 +151,8 @@ func (q *Member) peer(name string) *peer {
 // speaks reports whether heartbeats go to the peer: one of the two has a vote, or the peer is heard and takes this member for one that
 // has. In a large cluster most Nodes have none, and need not hear each other.
 func (q *Member) speaks(now Instant, p *peer) bool {
-	return q.asks(p) || q.counts(q.self) || q.Alive(now, p.name) && slices.ContainsFunc(p.list, func(id ListID) bool {
-		names, known := q.memberships.known[id]
-		return !known || slices.Contains(names, q.self)
-	})
+	m := &q.memberships
+	return q.counts(q.self) || q.asks(p) || q.Alive(now, p.name) && (m.lacks(p.list) != 0 || m.in(p.list, q.self))
 }
 
 // asks reports whether the peer is asked for addresses: its vote counts, or it is of an earlier release and chooses for itself.
@@ -162,16 +160,14 @@ func (q *Member) asks(p *peer) bool {
 	return q.counts(p.name) || p.version < versionWords || q.version < versionWords
 }
 
-// include asks those whose votes count now, and did not before.
-func (q *Member) include() {
-	for _, p := range q.everyPeer() {
-		if p.incarnation == 0 || p.asked || !q.asks(p) {
-			continue
-		}
-		p.asked = true
-		for _, address := range inOrder(q.requests, nil) {
-			q.ask(p, address)
-		}
+// include asks a peer whose vote counts now, and did not before.
+func (q *Member) include(p *peer) {
+	if p.incarnation == 0 || p.asked || !q.asks(p) {
+		return
+	}
+	p.asked = true
+	for _, address := range inOrder(q.requests, nil) {
+		q.ask(p, address)
 	}
 }
 

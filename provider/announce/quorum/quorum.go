@@ -84,7 +84,7 @@ type request struct {
 	since   Instant
 	order   uint64
 	owns    bool              // and has said so
-	numbers map[string]uint32 // of the operation that asked a peer
+	numbers map[string]uint32 // of the operation that asked a peer, of those that are known
 	granted map[string]bool   // by peers
 }
 
@@ -146,11 +146,7 @@ func (q *Member) Drop(now Instant, address netip.Addr) {
 	}
 	delete(q.requests, address)
 	q.dirty = true
-	for name := range r.numbers {
-		if p := q.peers[name]; p != nil {
-			p.push(operation{kind: opDrop, address: address})
-		}
-	}
+	q.tell(r, operation{kind: opDrop, address: address})
 	if g := q.grants[address]; g != nil && g.owner == q.self {
 		delete(q.grants, address)
 	}
@@ -211,9 +207,12 @@ func (q *Member) Draining(name string) bool {
 // again though nothing has changed.
 func (q *Member) Tick(now Instant) time.Duration {
 	q.retire(now)
-	q.include()
 	if now >= q.forgotten+q.forgetAfter {
 		q.forget(now)
+	}
+	peers := q.everyPeer()
+	for _, p := range peers {
+		q.include(p)
 	}
 	next := lookAgain
 	if wait := q.started + grantFor - now; wait > 0 {
@@ -228,18 +227,14 @@ func (q *Member) Tick(now Instant) time.Duration {
 		switch {
 		case owns && !r.owns:
 			r.owns = true
-			for name := range r.numbers {
-				if p := q.peers[name]; p != nil {
-					p.push(operation{kind: opOwn, address: address})
-				}
-			}
+			q.tell(r, operation{kind: opOwn, address: address})
 		case !owns:
 			r.owns = false
 			q.yield(now, address, r)
 			next = min(next, r.since+retryAfter-now, q.grantable(now, address))
 		}
 	}
-	for _, p := range q.everyPeer() {
+	for _, p := range peers {
 		if !q.Alive(now, p.name) {
 			continue // it is granted nothing, and what it had goes to those that request it
 		}
@@ -274,6 +269,13 @@ func (q *Member) yield(now Instant, address netip.Addr, r *request) {
 		}
 	}
 	q.settle(now, address)
+}
+
+// tell sends an operation to those that were asked.
+func (q *Member) tell(r *request, op operation) {
+	for name := range r.numbers {
+		q.peers[name].push(op)
+	}
 }
 
 // inOrder are the addresses of which it is true (nil: all), always in the same order: with the same datagrams at the same times a

@@ -76,7 +76,7 @@ func (q *Member) begin(p *peer, s stamp) {
 		delete(r.granted, p.name)
 		delete(r.numbers, p.name)
 	}
-	q.include()
+	q.include(p)
 }
 
 // learn takes what a datagram says of lists of members.

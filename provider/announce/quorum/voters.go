@@ -1,11 +1,8 @@
 package quorum
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
@@ -14,10 +11,7 @@ import (
 type ListID uint64
 
 // IDOf digests the names in their order.
-func IDOf(names []string) ListID {
-	sum := sha256.Sum256([]byte(strings.Join(names, "\x00")))
-	return ListID(binary.BigEndian.Uint64(sum[:]))
-}
+func IDOf(names []string) ListID { return ListID(v1alpha1.VoterListID(names)) }
 
 func (id ListID) String() string { return fmt.Sprintf("%016x", uint64(id)) }
 
@@ -56,18 +50,7 @@ func Report(self string, lists [][]string) []v1alpha1.VoterList {
 // binds it again, unless so many of the list's Nodes report that they have left it that no majority remains, and there
 // are lists of others instead: an agent that comes back after long must not bring back what the others have left.
 func Bound(self string, reports map[string][]v1alpha1.VoterList) [][]string {
-	names, reporters := map[string][]string{}, map[string]map[string]bool{}
-	for node, lists := range reports {
-		for _, l := range lists[:min(len(lists), v1alpha1.MaxVoterLists)] {
-			if reporters[l.ID] == nil {
-				reporters[l.ID] = map[string]bool{}
-			}
-			reporters[l.ID][node] = true
-			if names[l.ID] == nil && genuine(l) {
-				names[l.ID] = l.Nodes
-			}
-		}
-	}
+	names, reporters := v1alpha1.ReadVoters(reports)
 	own := map[string]bool{}
 	for _, l := range reports[self] {
 		own[l.ID] = true
@@ -89,12 +72,4 @@ func Bound(self string, reports map[string][]v1alpha1.VoterList) [][]string {
 		}
 	}
 	return bound
-}
-
-// genuine reports whether the names are those of the list's ID, and each is there once.
-func genuine(l v1alpha1.VoterList) bool {
-	if len(l.Nodes) == 0 || len(l.Nodes) > v1alpha1.MaxVoters || IDOf(l.Nodes).String() != l.ID {
-		return false
-	}
-	return len(slices.Compact(slices.Sorted(slices.Values(l.Nodes)))) == len(l.Nodes)
 }

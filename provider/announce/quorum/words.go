@@ -24,15 +24,16 @@ const (
 // opWord is the kind of operation that says a word.
 func opWord(w word) opKind { return opRevoke + opKind(w) }
 
-// guides are the members that choose for this one, which has no vote: those with a vote that it hears, and that take themselves for one. One
-// that drains, or that few hear, chooses only where no other does.
+// guides are the members that choose for this one, which has no vote: those with a vote that it hears, and that take themselves for one: by a
+// newer list than this member's one may have no vote, and has said its last word. One that drains, or that few hear, chooses only where no
+// other does.
 func (q *Member) guides(now Instant) []*peer {
 	if q.version < versionWords || q.counts(q.self) {
 		return nil
 	}
 	var all, staying []*peer
 	for _, p := range q.peers {
-		if p.version < versionWords || !q.counts(p.name) || !q.takesItself(p) || !q.Alive(now, p.name) {
+		if p.version < versionWords || !q.counts(p.name) || !q.memberships.in(p.list, p.name) || !q.Alive(now, p.name) {
 			continue
 		}
 		if all = append(all, p); !p.draining {
@@ -43,12 +44,6 @@ func (q *Member) guides(now Instant) []*peer {
 		return staying
 	}
 	return all
-}
-
-// takesItself reports whether the peer takes itself for one that has a vote. Of a newer list than this member's it may have none, and
-// has said its last word.
-func (q *Member) takesItself(p *peer) bool {
-	return slices.ContainsFunc(p.list, func(id ListID) bool { return slices.Contains(q.memberships.known[id], p.name) })
 }
 
 // lastWord is what the guides say of an address, of different words the last one in their order; 0: they have not said anything of it.
@@ -120,37 +115,31 @@ func (q *Member) follows(now Instant, guides []*peer) bool {
 	return len(q.memberships.list) > 0
 }
 
-// choice is an address with who has been chosen for it.
-type choice struct {
-	claim         Claim
-	owner, chosen string
-	waits         bool // a member that is not the owner requests it
-}
-
 // guide says to the members without a vote what this member, which has one, has chosen. It is silent until it can have heard all.
-func (q *Member) guide(now Instant, choices []choice) {
+func (q *Member) guide(now Instant, claims []Claim, chosen map[netip.Addr]string, requested map[netip.Addr]demand) {
 	if q.version < versionWords || !q.counts(q.self) || now < q.started+grantFor {
 		return
 	}
 	words := map[string]map[netip.Addr]word{}
-	say := func(name string, c choice, w word) {
+	say := func(name string, address netip.Addr, w word) {
 		if words[name] == nil {
 			words[name] = map[netip.Addr]word{}
 		}
-		words[name][c.claim.Address] = w
+		words[name][address] = w
 	}
-	for _, c := range choices {
+	for _, c := range claims {
+		next, owner := chosen[c.Address], requested[c.Address].owner
 		switch {
-		case c.chosen == "":
-			if slices.Contains(c.claim.Candidates, c.owner) {
-				say(c.owner, c, wordAlone)
+		case next == "":
+			if slices.Contains(c.Candidates, owner) {
+				say(owner, c.Address, wordAlone)
 			}
-		case c.owner == "" || c.chosen == c.owner:
-			say(c.chosen, c, wordFree)
+		case owner == "" || next == owner:
+			say(next, c.Address, wordFree)
 		default:
-			say(c.chosen, c, wordTaken)
-			if !c.waits {
-				say(c.owner, c, wordFree) // clients get answers until the chosen one waits
+			say(next, c.Address, wordTaken)
+			if requested[c.Address].by < 2 {
+				say(owner, c.Address, wordFree) // clients get answers until the chosen one waits
 			}
 		}
 	}

@@ -97,12 +97,13 @@ func (r *Reports) muted(level v1alpha1.Level) (text string, most bool) {
 
 // votes are the lists of Nodes with a vote. Where there are few agents each has one.
 func (r *Reports) votes() [][]string {
-	if len(r.silent)+len(r.Agents) > v1alpha1.MaxVotes {
-		return v1alpha1.Votes(slices.Values(r.Agents))
-	}
-	voters := slices.Clone(r.silent)
+	voters, reports := slices.Clone(r.silent), map[string][]v1alpha1.VoterList{}
 	for _, agent := range r.Agents {
 		voters = append(voters, agent.Name)
+		reports[agent.Name] = agent.Status.Voters
+	}
+	if len(voters) > v1alpha1.MaxVotes {
+		return v1alpha1.Votes(reports)
 	}
 	return [][]string{voters}
 }
