@@ -16,6 +16,10 @@ func RegisterMetrics(counts func() l2.Counts) {
 		func(c l2.Counts) int { return c.Conflicts })
 	gauge("takeovers", "Times that this Node became the owner of an address, since its agent started.",
 		func(c l2.Counts) int { return int(c.Takeovers) })
+	gauge("votes", "Nodes with a vote on the owners of addresses of level L2.",
+		func(c l2.Counts) int { return c.Votes })
+	gauge("votes_silent", "Nodes with a vote from which this Node receives no heartbeats, while any are sent.",
+		func(c l2.Counts) int { return c.Unheard })
 	gauge("heartbeats_refused", "Heartbeats without a valid signature, since the agent started.",
 		func(c l2.Counts) int { return int(c.Forged) })
 }

@@ -78,6 +78,8 @@ type Announcer struct {
 type Counts struct {
 	// Owned is how many addresses the Node owns now, and Conflicts for how many another program answers.
 	Owned, Conflicts int
+	// Votes is how many Nodes have a vote on owners, and Unheard from how many of them no heartbeat arrives.
+	Votes, Unheard int
 	// Takeovers is how often it became an owner, and Forged how many datagrams were not signed with the key.
 	Takeovers, Forged uint64
 }

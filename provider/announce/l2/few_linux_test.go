@@ -36,6 +36,9 @@ func TestL2_FewVote(t *testing.T) {
 	o := a.observe(address)
 	time.Sleep(2 * time.Second)
 
+	if c := a.list[workers[0]].Counts(); c.Votes != 3 || c.Unheard != 0 {
+		t.Errorf("%d of %d votes are not heard, want 0 of 3", c.Unheard, c.Votes)
+	}
 	a.kill(owner)
 	failed := time.Now()
 	next, took := a.owner(address, owner, 5*time.Second)
@@ -53,6 +56,11 @@ func TestL2_FewVote(t *testing.T) {
 	t.Logf("%s drained, and %s has the address; the longest time without an answer was %s", next, last, gap)
 	if gap > 500*time.Millisecond {
 		t.Errorf("%s without an answer", gap)
+	}
+	a.kill("a")
+	time.Sleep(2 * time.Second)
+	if c := a.list[last].Counts(); c.Votes != 3 || c.Unheard != 1 {
+		t.Errorf("one of three with a vote has ended: %d of %d votes are not heard", c.Unheard, c.Votes)
 	}
 	if _, back := o.gaps(failed); back || !slices.Contains(workers, last) {
 		t.Errorf("a former owner has answered, or %s has the address", last)

@@ -180,6 +180,7 @@ func (l *Announcer) Counts() Counts {
 	defer l.mu.Unlock()
 	c := l.counts
 	c.Owned, c.Conflicts = len(l.owned), len(l.conflicts)
+	c.Votes, c.Unheard = len(l.quorum.Members()), len(l.quorum.Unheard(bootTime()))
 	return c
 }
 

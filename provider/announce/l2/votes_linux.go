@@ -1,18 +1,12 @@
 package l2
 
-import (
-	"net/netip"
-	"slices"
-)
+import "net/netip"
 
 // Votes are those that decide who owns an address, and which of them are not heard now.
 func (l *Announcer) Votes() (all, unheard []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := bootTime()
-	all = l.quorum.Members()
-	unheard = slices.DeleteFunc(slices.Clone(all), func(name string) bool { return l.quorum.Alive(now, name) })
-	return all, unheard
+	return l.quorum.Members(), l.quorum.Unheard(bootTime())
 }
 
 // OwnerOf is the Node that owns the address, as far as this one knows; empty: none that is heard.

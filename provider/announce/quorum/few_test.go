@@ -203,6 +203,9 @@ func TestFewVote_Wakes(t *testing.T) {
 	if idle := w.sentIn(time.Minute); idle > 0 {
 		t.Errorf("%d datagrams in a minute without an address", idle)
 	}
+	if unheard := w.members[11].quorum.Unheard(w.clock(w.members[11])); len(unheard) > 0 {
+		t.Errorf("no heartbeats are sent, and those of %v are missing", unheard)
+	}
 	w.blind(false, w.members...)
 	start := w.now
 	took := w.untilOwned()

@@ -1,5 +1,7 @@
 package quorum
 
+import "slices"
+
 // Changed reports whether a look at all addresses, which is Reconcile and Tick, may find something else than the last one did.
 // Hundreds of them ten times a second would cost more than all else that an agent does. It is to be asked at least as
 // often as heartbeats are sent, and remembers what it has answered.
@@ -24,4 +26,12 @@ func (p *peer) lists() uint64 {
 		sum = sum*31 + uint64(id)
 	}
 	return sum
+}
+
+// Unheard are the members with a vote whose heartbeats do not arrive. An idle member expects none.
+func (q *Member) Unheard(now Instant) []string {
+	if q.isIdle(now) {
+		return nil
+	}
+	return slices.DeleteFunc(q.Members(), func(name string) bool { return q.Alive(now, name) })
 }
