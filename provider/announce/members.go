@@ -92,9 +92,15 @@ func (v *View) rank(name string) int {
 func (v *View) GoneOf(members []string) map[string]bool {
 	gone := map[string]bool{}
 	for _, name := range members {
-		gone[name] = v.Gone[name] || len(v.Nodes) > 0 && v.Nodes[name] == nil
+		if v.gone(name) {
+			gone[name] = true
+		}
 	}
 	return gone
+}
+
+func (v *View) gone(name string) bool {
+	return v.Gone[name] || len(v.Nodes) > 0 && v.Nodes[name] == nil
 }
 
 // outOfService is what an operator says of a Node that is known to be off.
@@ -136,17 +142,17 @@ func (u Unready) silent(node *corev1.Node, now time.Time) bool {
 	return now.Sub(known.seen) > silentFor || known.started && now.Sub(known.said) > silentFor
 }
 
-// SetBound fills in what binds an agent that starts, according to the reports as the API server has them now. Where a
-// Node with a vote, but that it does not report, has never reported a list, all that would have a vote are one, too: its agent is of an
-// earlier release, or it had its vote before it could say so.
+// SetBound fills in what binds an agent that starts, according to the reports as the API server has them now. Where each agent has a vote,
+// and one that is silent has never reported a list, it is of an earlier release: all of them are a list, too. Where there are more agents
+// than votes, one without a list never had a vote.
 func (v *View) SetBound(agents []v1alpha1.NodeAgent) {
 	reports := map[string][]v1alpha1.VoterList{}
 	for i := range agents {
 		reports[agents[i].Name] = agents[i].Status.Voters
 	}
-	v.Bound = quorum.Bound(v.Node, reports)
+	v.Bound = quorum.Bound(v.Node, reports, v.gone)
 	unsaid := func(name string) bool { return len(reports[name]) == 0 && slices.Contains(v.All, name) }
-	if slices.ContainsFunc(v.Silent, unsaid) && len(v.Bound) > 0 {
+	if len(agents) <= v1alpha1.MaxVotes && slices.ContainsFunc(v.Silent, unsaid) && len(v.Bound) > 0 {
 		v.Bound = slices.Insert(v.Bound, 0, v.All)
 	}
 }

@@ -52,7 +52,7 @@ func TestView_SetMembers(t *testing.T) {
 	if again.SetMembers(now, true, Unready{}); !slices.Contains(again.Members, "dead") {
 		t.Errorf("it reports again, and has no vote: %v", again.Members)
 	}
-	want := map[string]bool{"off": true, "deleted": true, "cp1": false}
+	want := map[string]bool{"off": true, "deleted": true}
 	if diff := cmp.Diff(want, v.GoneOf([]string{"off", "deleted", "cp1"})); diff != "" {
 		t.Errorf("gone (-want +got):\n%s", diff)
 	}

@@ -42,11 +42,11 @@ func (l *Announcer) members(view *announce.View) {
 	k.waiting = nil
 	votes := l.votes() || slices.Contains(view.Members, l.Node)
 	if !l.KeepVoters || !votes || k.unkept != nil || l.quorum.Newest(view.Members) {
-		l.quorum.SetMembers(now, view.Members, view.All, view.GoneOf(l.quorum.Members()))
+		l.quorum.SetMembers(now, view.Members, view.All, view.GoneOf(l.quorum.Named()))
 		return
 	}
 	k.waiting = &newList{view.Members, view.All}
-	l.quorum.SetGone(now, view.GoneOf(l.quorum.Members()))
+	l.quorum.SetGone(now, view.GoneOf(l.quorum.Named()))
 	l.Changed()
 }
 
@@ -110,7 +110,7 @@ func (l *Announcer) Written(sent, kept *v1alpha1.NodeAgentStatus, refused error)
 	if refused == nil && !slices.ContainsFunc(kept.Voters, func(v v1alpha1.VoterList) bool { return v.ID == id }) {
 		return // a report that was on its way before
 	}
-	l.quorum.SetMembers(bootTime(), k.waiting.names, k.waiting.all, l.view.GoneOf(l.quorum.Members()))
+	l.quorum.SetMembers(bootTime(), k.waiting.names, k.waiting.all, l.view.GoneOf(l.quorum.Named()))
 	k.waiting = nil
 	wake(l.poke)
 }

@@ -140,7 +140,7 @@ func (q *Member) steady(now Instant, c Claim, able []string) map[string]Instant 
 	}
 	since, before, steady := map[string]ability{}, q.able[c.Address], map[string]Instant{}
 	for _, name := range able {
-		incarnation := q.incarnation
+		incarnation := uint64(0) // this member's own does not count: it is another one whenever a peer is forgotten
 		if p := q.peers[name]; p != nil {
 			incarnation = p.incarnation
 		}

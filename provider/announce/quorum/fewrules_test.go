@@ -1,6 +1,8 @@
 package quorum
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 )
@@ -148,6 +150,121 @@ func TestFewVote_FormerVotersRest(t *testing.T) {
 		}
 		if busy > 30 {
 			t.Errorf("%s looks for heartbeats at once %d times of 100", m.name, busy)
+		}
+	}
+}
+
+// TestQuorum_OldWordOfAHolder: two members end different lists within the same second, each by what it heard of the other side before a cut.
+// They go by words that are younger than their grants, or there would be two owners.
+func TestQuorum_OldWordOfAHolder(t *testing.T) {
+	w := newWorld(t, 1, 4, 1)
+	w.claims[0].Candidates, w.claims[0].Preferred = w.names(2), nil
+	a, b := []string{"n0", "n1", "n2"}, []string{"n0", "n1", "n3"}
+	here := func(name string) bool { return name == "n0" || name == "n2" }
+	for _, m := range w.members {
+		m.rate = 1
+		w.vote(m, a)
+	}
+	w.run(3 * time.Second)
+	w.vote(w.members[0], b)
+	w.vote(w.members[3], b)
+	w.run(5 * time.Second)
+	cut := false
+	w.sending = func(d *Datagram, data []byte) { // links between the two sides take long
+		if to := slices.Index(w.names(4), d.To); !cut && here(d.From) != here(d.To) {
+			w.flying = append(w.flying, flight{w.now + 480*time.Millisecond, to, to, data})
+		}
+	}
+	for i := range 4 {
+		for j := range 4 {
+			w.cut[[2]int{i, j}] = here(fmt.Sprint("n", i)) != here(fmt.Sprint("n", j))
+		}
+	}
+	w.run(3 * time.Second)
+	for _, m := range w.members {
+		m.quorum.hurry()
+		m.next = w.now
+	}
+	w.run(time.Millisecond)
+	cut = true
+	w.vote(w.members[0], a)
+	w.vote(w.members[1], b)
+	for range 300 {
+		for _, m := range w.members {
+			m.look, m.next = 0, w.now
+		}
+		w.run(10 * time.Millisecond) // it checks that there are never two
+	}
+}
+
+// TestQuorum_PreferredWhilePeersAreForgotten: that others are forgotten puts off no preferred Node's return.
+func TestQuorum_PreferredWhilePeersAreForgotten(t *testing.T) {
+	w := newFew(t, 16, 9, 3, 1)
+	w.claims[0].Candidates = []string{"n1"}
+	w.run(3 * time.Second)
+	w.claims[0].Candidates, w.claims[0].Preferred, w.claims[0].ReturnAfter = w.names(9), []string{"n0"}, 5*time.Second
+	for i := range 6 {
+		m := w.members[0]
+		m.quorum.peer(fmt.Sprint("former", i))
+		m.quorum.forget(w.clock(m))
+		w.run(2 * time.Second)
+	}
+	if got := w.ownerOf(w.claims[0].Address); got != "n0" {
+		t.Errorf("%q has the address, want the preferred Node", got)
+	}
+}
+
+// TestFewVote_OneVoterKnowsTheFormerCandidate: it does not keep the address on a Node that is none by what all others know.
+func TestFewVote_OneVoterKnowsTheFormerCandidate(t *testing.T) {
+	w := newFew(t, 17, 9, 7, 1)
+	w.claims[0].Candidates = []string{"n8"}
+	w.run(3 * time.Second)
+	w.know = func(m *simulated, claims []Claim) []Claim {
+		if m.name == "n0" {
+			claims[0].Candidates = []string{"n8"}
+		}
+		return claims
+	}
+	w.wantMove("n7")
+}
+
+// TestFewVote_HalfWantAnother: one of seven voters has failed, and of the others half want one Node to have the address, half another. One
+// of the two gets it, whether it has a vote or not.
+func TestFewVote_HalfWantAnother(t *testing.T) {
+	for _, pair := range [][2]string{{"n9", "n7"}, {"n7", "n9"}, {"n0", "n9"}, {"n9", "n4"}} {
+		for _, most := range []int{3, 4} {
+			w := newFew(t, 18, 10, 7, 1)
+			w.members[6].off = true
+			w.know = func(m *simulated, claims []Claim) []Claim {
+				switch i := slices.Index(w.names(10), m.name); {
+				case i < most:
+					claims[0].Candidates = pair[:1]
+				case i < 6:
+					claims[0].Candidates = pair[1:]
+				default:
+					claims[0].Candidates = pair[:]
+				}
+				return claims
+			}
+			for _, m := range w.members {
+				m.blind = true
+			}
+			w.run(3 * time.Second)
+			for i, name := range pair { // each gets half of the grants
+				for j := range 6 {
+					if at := slices.Index(w.names(10), name); at != j && (j < 3) != (i == 0) {
+						w.cut[[2]int{at, j}], w.cut[[2]int{j, at}] = true, true
+					}
+				}
+			}
+			for _, m := range w.members {
+				m.blind, m.next = false, w.now
+			}
+			w.run(300 * time.Millisecond)
+			clear(w.cut)
+			if took := w.untilOwned(); took > 4500*time.Millisecond {
+				t.Errorf("%d want %s and %d %s: no owner for %s", most, pair[0], 6-most, pair[1], took)
+			}
 		}
 	}
 }

@@ -140,6 +140,13 @@ func (q *Member) forget(now Instant) {
 // Members are all that are in a list that binds this member.
 func (q *Member) Members() []string { return q.memberships.everybody() }
 
+// Named are all that are in a list that this member knows. One that binds others may soon bind this member, too.
+func (q *Member) Named() []string {
+	names := slices.Concat(slices.Collect(maps.Values(q.memberships.known))...)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 func (m *memberships) newest() ListID {
 	if len(m.list) == 0 {
 		return 0
@@ -170,13 +177,13 @@ func (m *memberships) granted(has func(string) bool, bound func(string) []ListID
 	return len(lists) > 0
 }
 
-// holders are the members that are heard and have had the newest list for as long as a grant is good. Each grant of theirs that
-// counts brings it along.
+// holders are the members that have had the newest list for as long as a grant is good, and had it lately: a datagram that has just arrived
+// may be old, one that acknowledges a heartbeat is younger than that. Each grant of theirs that counts brings the list along.
 func (q *Member) holders(now Instant) map[string]bool {
 	m, holders := &q.memberships, map[string]bool{}
 	for _, name := range m.everybody() {
 		p := q.peers[name]
-		if name == q.self && now >= m.since+grantFor || p != nil && q.Alive(now, name) && p.newest() == m.newest() &&
+		if name == q.self && now >= m.since+grantFor || p != nil && p.granting(now) && p.newest() == m.newest() &&
 			now >= p.since+grantFor && m.lacks(p.list) == 0 {
 			holders[name] = true
 		}

@@ -38,7 +38,7 @@ func (r *reports) learn(w *world, tr *truth, m *simulated, lost bool) {
 	all := slices.Concat(tr.names, tr.silent)
 	slices.Sort(all)
 	if len(m.quorum.Lists()) == 0 {
-		m.quorum.Begin(w.clock(m), Bound(m.name, r.lists))
+		m.quorum.Begin(w.clock(m), Bound(m.name, r.lists, func(name string) bool { return tr.gone[name] }))
 	}
 	lists := slices.DeleteFunc(m.quorum.Lists(), func(names []string) bool { return slices.Equal(names, tr.names) })
 	r.lists[m.name] = Report(m.name, append(lists, tr.names))

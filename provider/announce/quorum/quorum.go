@@ -262,7 +262,8 @@ func (q *Member) yield(now Instant, address netip.Addr, r *request) {
 	}
 	if q.Owner(now, address) == "" {
 		for name, p := range q.peers {
-			if _, waits := p.requests[address]; waits && q.Alive(now, name) && name < q.self {
+			// A member without a vote that waits is wanted by most others, or makes room itself.
+			if _, waits := p.requests[address]; waits && q.Alive(now, name) && (name < q.self || !q.counts(name)) {
 				q.Drop(now, address) // Reconcile requests it again, if this member is still elected
 				return
 			}

@@ -47,9 +47,9 @@ func Report(self string, lists [][]string) []v1alpha1.VoterList {
 // Bound are the lists that bind an agent that starts, according to the reports of all, the newest at the end. Whoever
 // acts on a list has reported it before. So a list by which an address may be owned is reported by a majority of its
 // Nodes. It binds if two agents at least report it, in it or not: one report binds no other agent. What this agent has reported itself
-// binds it again, unless so many of the list's Nodes report that they have left it that no majority remains, and there
+// binds it again, unless so many of the list's Nodes report that they have left it, or are gone, that no majority remains, and there
 // are lists of others instead: an agent that comes back after long must not bring back what the others have left.
-func Bound(self string, reports map[string][]v1alpha1.VoterList) [][]string {
+func Bound(self string, reports map[string][]v1alpha1.VoterList, gone func(name string) bool) [][]string {
 	names, reporters := v1alpha1.ReadVoters(reports)
 	own := map[string]bool{}
 	for _, l := range reports[self] {
@@ -65,7 +65,7 @@ func Bound(self string, reports map[string][]v1alpha1.VoterList) [][]string {
 	slices.SortFunc(others, slices.Compare[[]string]) // their order is not known; let it be the same at each start
 	bound := others
 	for _, l := range reports[self] {
-		left := func(name string) bool { return len(reports[name]) > 0 && !reporters[l.ID][name] }
+		left := func(name string) bool { return gone(name) || len(reports[name]) > 0 && !reporters[l.ID][name] }
 		kept := majority(names[l.ID], func(name string) bool { return !left(name) })
 		if names[l.ID] != nil && (kept || len(others) == 0) {
 			bound = append(bound, names[l.ID])

@@ -55,15 +55,20 @@ func lastWord(guides []*peer, address netip.Addr) word {
 	return last
 }
 
-// wanted reports whether half of the guides or more want this member to have the address.
-func wanted(guides []*peer, address netip.Addr) bool {
+// most reports whether a majority of the guides says one of these words. Two Nodes are never wanted by most.
+func most(guides []*peer, address netip.Addr, words ...word) bool {
 	by := 0
 	for _, p := range guides {
-		if p.words[address] > wordNone {
+		if slices.Contains(words, p.words[address]) {
 			by++
 		}
 	}
-	return 2*by >= len(guides)
+	return 2*by > len(guides)
+}
+
+// wanted reports whether most guides want this member to have the address.
+func wanted(guides []*peer, address netip.Addr) bool {
+	return most(guides, address, wordAlone, wordFree, wordTaken)
 }
 
 // follow does what the guides say.
@@ -78,7 +83,7 @@ func (q *Member) follow(now Instant, guides []*peer, claims []Claim) {
 			if last > wordNone && may && (now >= q.roomUntil(c.Address) || wanted(guides, c.Address)) {
 				q.Request(now, c.Address)
 			}
-		case last == wordNone, !r.owns && (!candidate || q.draining):
+		case last == wordNone, !r.owns && (!candidate || q.draining), !candidate && most(guides, c.Address, wordNone):
 			q.Drop(now, c.Address)
 		}
 	}
