@@ -16,9 +16,12 @@ type candidates struct {
 	preferred, returning []string
 }
 
-// keeps tells whether the owner keeps the address.
+// owned tells whether there is an owner that can keep the address.
+func (c candidates) owned() bool { return c.owner != "" && slices.Contains(c.names, c.owner) }
+
+// keeps tells whether it does.
 func (c candidates) keeps() bool {
-	return c.owner != "" && slices.Contains(c.names, c.owner) && (len(c.returning) == 0 || slices.Contains(c.preferred, c.owner))
+	return c.owned() && (len(c.returning) == 0 || slices.Contains(c.preferred, c.owner))
 }
 
 // elect says which Node is to have each address. Who has one keeps it as long as it can, since each move interrupts
@@ -50,7 +53,7 @@ func elect(all []candidates) map[netip.Addr]string {
 			continue
 		}
 		switch {
-		case len(c.returning) > 0:
+		case c.owned(): // who returns is a matter of what each member remembers: without an owner they might all wait for another
 			c.names = c.returning
 		case len(c.preferred) > 0:
 			c.names = c.preferred

@@ -220,3 +220,33 @@ func TestQuorum_PreferredMany(t *testing.T) {
 		}
 	}
 }
+
+// TestQuorum_PreferredDisagree: one of two preferred Nodes knows that its endpoint ended for a moment, and the other one does not. When the
+// owner fails, they do not wait for each other.
+func TestQuorum_PreferredDisagree(t *testing.T) {
+	w := newWorld(t, 1, 3, 1)
+	for _, m := range w.members {
+		m.quorum.SetMembers(w.clock(m), w.names(3), nil, nil)
+	}
+	c := &w.claims[0]
+	c.Candidates, c.Preferred = []string{"n2"}, nil
+	w.run(3 * time.Second)
+	higher := w.members[0]
+	if score(c.Address, "n1") > score(c.Address, "n0") {
+		higher = w.members[1]
+	}
+	c.Candidates, c.Preferred, c.ReturnAfter = w.names(3), w.names(2), 20*time.Second
+	w.run(10 * time.Second)
+	higher.ending = []string{higher.name}
+	w.run(1100 * time.Millisecond)
+	higher.ending = nil
+	w.run(12 * time.Second)
+	if got := w.ownerOf(c.Address); got != "n2" {
+		t.Fatalf("%q has the address: nothing is tested", got)
+	}
+	w.members[2].off = true
+	w.run(time.Millisecond)
+	if took := w.untilOwned(); took > 1300*time.Millisecond {
+		t.Errorf("no owner for %s", took)
+	}
+}
