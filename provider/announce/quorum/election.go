@@ -39,40 +39,49 @@ func elect(all []candidates) map[netip.Addr]string {
 	}
 	elected := make(map[netip.Addr]string, len(all))
 	for _, c := range all {
+		if c.owned() {
+			nodes[c.owner]++
+		}
 		if c.keeps() {
 			elected[c.address] = c.owner
-			nodes[c.owner]++
 		}
 	}
 	if len(nodes) == 0 {
 		return elected
 	}
 	limit := (len(all)+len(nodes)-1)/len(nodes) + 1
-	for _, c := range all {
-		if elected[c.address] != "" || len(c.names) == 0 {
-			continue
-		}
-		switch {
-		case c.owned(): // who returns is a matter of what each member remembers: without an owner they might all wait for another
-			c.names = c.returning
-		case len(c.preferred) > 0:
-			c.names = c.preferred
-		}
-		chosen := best(c, func(name string) bool { return nodes[name] < limit })
+	choose := func(c candidates, names []string) {
+		chosen := best(c.address, names, func(name string) bool { return nodes[name] < limit })
 		if chosen == "" {
-			chosen = best(c, func(string) bool { return true }) // few may have many addresses: they do, then
+			chosen = best(c.address, names, func(string) bool { return true }) // few may have many addresses: they do, then
 		}
 		elected[c.address] = chosen
 		nodes[chosen]++
+	}
+	for _, c := range all {
+		switch {
+		case c.owned() || len(c.names) == 0:
+		case len(c.preferred) > 0:
+			choose(c, c.preferred)
+		default:
+			choose(c, c.names)
+		}
+	}
+	// Who returns is a matter of what each member remembers. It decides about nothing that has no owner: members that remember differently
+	// would all wait for each other.
+	for _, c := range all {
+		if c.owned() && !c.keeps() {
+			choose(c, c.returning)
+		}
 	}
 	return elected
 }
 
 // best is the candidate with the highest score among those that may.
-func best(c candidates, may func(string) bool) string {
+func best(address netip.Addr, names []string, may func(string) bool) string {
 	chosen, highest := "", uint64(0)
-	for _, name := range c.names {
-		if s := score(c.address, name); may(name) && (chosen == "" || s > highest || s == highest && name < chosen) {
+	for _, name := range names {
+		if s := score(address, name); may(name) && (chosen == "" || s > highest || s == highest && name < chosen) {
 			chosen, highest = name, s
 		}
 	}

@@ -105,3 +105,27 @@ func TestClaim_Able(t *testing.T) {
 		})
 	}
 }
+
+// Who returns is remembered by each member for itself: what has no owner goes to the same Node, whatever they remember.
+func TestElect_ReturningDecidesNothingElse(t *testing.T) {
+	nodes := nodeNames(4)
+	for owned := range 8 {
+		list := candidatesOf(8, nodes...)
+		for i := range list {
+			list[i].preferred = nodes[:2]
+			if i < owned {
+				list[i].owner = nodes[2+i%2]
+			}
+		}
+		before := elect(list)
+		for i := range list {
+			list[i].returning = nodes[i%2 : i%2+1]
+		}
+		after := elect(list)
+		for _, c := range list[owned:] {
+			if before[c.address] != after[c.address] {
+				t.Errorf("%d owned: %s goes to %s, and to %s where others return", owned, c.address, before[c.address], after[c.address])
+			}
+		}
+	}
+}
