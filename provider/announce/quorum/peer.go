@@ -262,12 +262,11 @@ func (q *Member) heartbeat(now Instant, p *peer) *Datagram {
 	return d
 }
 
-// acknowledged tells whether a majority has acknowledged this member lately, without which it can own nothing. One that hears only some
-// members says that it is draining, so that these do not wait for it.
+// acknowledged tells whether majorities of all lists have acknowledged this member lately, without which it can own nothing. One that hears
+// only some members says that it is draining, so that these do not wait for it.
 func (q *Member) acknowledged(now Instant) bool {
 	by := func(name string) bool { return name == q.self || q.peers[name] != nil && q.peers[name].granting(now) }
-	newest := q.memberships.known[q.memberships.newest()]
-	return len(newest) == 0 || majority(newest, by)
+	return !slices.ContainsFunc(q.memberships.list, func(id ListID) bool { return !majority(q.memberships.known[id], by) })
 }
 
 // Hurried reports whether something is to be sent before the next heartbeat.

@@ -25,6 +25,9 @@ func (q *Member) Receive(now Instant, d *Datagram) {
 		return
 	}
 	p.urgent = p.urgent || now >= p.heard+aliveFor // so that it hears this member, too
+	if d.Stamp.Stamp > p.stamp+uint64(aliveFor) {
+		p.since = now // by its own clock it said nothing for long: it may have had another list meanwhile
+	}
 	p.stamp, p.heard, p.draining = d.Stamp.Stamp, now, d.Draining
 	q.learn(now, p, d)
 	q.apply(now, p, d)
