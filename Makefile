@@ -18,7 +18,7 @@ RUN     ?= .
 DIST     ?= dist
 REGISTRY ?= ghcr.io/ccmadm
 # What differs from its neighbours in length more than in kind: left to make long, unless RUN names it.
-LONG    := ^TestSecrets|^TestCrash_AtRandom|^TestRealCCM_VSphere|^TestFaults_(AWS|Cloud|DaemonSet|Inventory|Sample|StaticPod|VSphere)
+LONG    := ^TestSecrets|^TestCrash_AtRandom|^TestRealCCM_VSphere|^TestFaults_(AWS|Cloud|DaemonSet|Inventory|Objects|Sample|StaticPod|VSphere)
 LONG    := $(LONG)|^TestModes/^three|^TestMachineIdentity|^TestImageMissing|^TestRehearse|^TestCatalogue_Machine|^TestMigrationByBGP|^TestControlPlaneVIP
 # What unit tests, or another test on machines, show as well, and what takes three control planes.
 LONG    := $(LONG)|^TestControlPlanes|^TestInventory|^TestDaemonSet|^TestConfigurer|^TestLeastPrivilege|^TestDoctorHost|^TestExternalCA
@@ -232,7 +232,7 @@ long: ## What `make e2e` leaves out for its length: every profile's pod, vendors
 	$(ROOT) env CCMADM_TEST=cluster go test -timeout 20m -run '$(SWEEPS)' ./phases/...
 	$(ROOT) go test -count=1 -p 1 ./provider/announce/...
 
-faults: lab images ## Every fault of the library, and docs/contributing/faults.md from what it has seen; make e2e has two of each kind in one cluster
+faults: lab images ## Every fault of the library, and docs/contributing/faults.md from what it has seen; make e2e has pairs of them, make long two of each kind
 	rm -f bin/measured/faults-*.md
 	$(LAB) build --install --kubernetes $(K8S) --ccm openstack,aws,vsphere,sample
 	$(E2E) -json -parallel 4 -run ^TestFaults_ -args -kubernetes $(K8S) -labs $(LABS) -faults $(ARGS) | $(SUMMARY)
