@@ -329,8 +329,7 @@ verify: tidy committed generated lint release-check monitoring-check examples-ch
 on-$(NEWEST): SKIP := $(SKIP)$(if $(filter $(VENDORS),$(NEWEST)),,|$(VENDORS_TESTS))
 on-$(NEWEST):
 	$(call machines,3,$(RUN),$(NEWEST),e2e)
-# One after the other, beside three: a cluster takes a quarter of a processor for nothing. With six of them on two processors all took longer,
-# and machines were not made in time.
+# One after the other, beside three. With six clusters at once on two processors machines were not made in time.
 on-older:
 	set -e; for minor in $(OLDER); do $(MAKE) --no-print-directory on-$$minor; done
 $(OLDER:%=on-%): on-%:

@@ -37,9 +37,7 @@ func TestFewVote_GuideThatFewHear(t *testing.T) {
 	w.members[8].off = true
 	w.run(3 * time.Second)
 	w.restarted(w.members[8], w.names(3))
-	for i := 1; i < 8; i++ {
-		w.cut[[2]int{0, i}], w.cut[[2]int{i, 0}] = true, true
-	}
+	w.cutBoth(true, []int{0}, []int{1, 2, 3, 4, 5, 6, 7})
 	requested := false
 	for range 300 {
 		w.run(10 * time.Millisecond)
@@ -175,11 +173,7 @@ func TestQuorum_OldWordOfAHolder(t *testing.T) {
 			w.flying = append(w.flying, flight{w.now + 480*time.Millisecond, to, to, data})
 		}
 	}
-	for i := range 4 {
-		for j := range 4 {
-			w.cut[[2]int{i, j}] = here(fmt.Sprint("n", i)) != here(fmt.Sprint("n", j))
-		}
-	}
+	w.cutBoth(true, []int{0, 2}, []int{1, 3})
 	w.run(3 * time.Second)
 	for _, m := range w.members {
 		m.quorum.hurry()

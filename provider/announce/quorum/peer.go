@@ -36,7 +36,7 @@ type peer struct {
 	heard       Instant // when it was
 	draining    bool
 	list        []ListID
-	since       Instant // since when its newest list is what it is
+	since       Instant // since when its newest list is what it is, and it was heard without a long pause
 	requests    map[netip.Addr]peerRequest
 	// words are what it has last said to this member of each address, and said what this member has said to it.
 	words, said map[netip.Addr]word

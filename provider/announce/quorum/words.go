@@ -55,7 +55,7 @@ func lastWord(guides []*peer, address netip.Addr) word {
 	return last
 }
 
-// most reports whether a majority of the guides says one of these words. Two Nodes are never wanted by most.
+// most reports whether a majority of the guides says one of these words. Two Nodes that hear the same guides are not both wanted by most.
 func most(guides []*peer, address netip.Addr, words ...word) bool {
 	by := 0
 	for _, p := range guides {
