@@ -101,6 +101,7 @@ func (q *Member) Reconcile(now Instant, claims []Claim) {
 	for _, c := range claims {
 		claimed[c.Address] = true
 	}
+	maps.DeleteFunc(q.unrequested, func(address netip.Addr, _ Instant) bool { return !claimed[address] })
 	maps.DeleteFunc(q.able, func(address netip.Addr, _ map[string]ability) bool { return !claimed[address] })
 	maps.DeleteFunc(q.room, func(address netip.Addr, _ Instant) bool { return !claimed[address] })
 	for _, address := range inOrder(q.requests, func(address netip.Addr) bool { return !claimed[address] }) {
@@ -128,11 +129,15 @@ func (q *Member) choose(now Instant, claims []Claim) {
 		all[i].preferred, all[i].returning = c.preferred(names, q.steady(now, c, names))
 	}
 	elected, waking := elect(all), q.isWaking(now)
+	var substitutes map[netip.Addr][]string
+	if !waking {
+		substitutes = q.substitutes(now, all, elected, requested)
+	}
 	for _, c := range claims {
 		r, chosen := q.requests[c.Address], elected[c.Address]
 		switch {
 		case r == nil && (waking || c.Early && slices.Contains(c.Candidates, requested[c.Address].owner)):
-		case chosen == q.self:
+		case chosen == q.self, !q.unheard && slices.Contains(substitutes[c.Address], q.self):
 			q.Request(now, c.Address)
 		case r == nil:
 		case !r.owns, !slices.Contains(c.Candidates, q.self) && chosen == "", requested[c.Address].by > 1:
@@ -140,7 +145,7 @@ func (q *Member) choose(now Instant, claims []Claim) {
 		}
 	}
 	if !waking {
-		q.guide(now, claims, elected, requested)
+		q.guide(now, claims, elected, substitutes, requested)
 	}
 }
 

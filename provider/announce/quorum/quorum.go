@@ -58,10 +58,12 @@ type Member struct {
 	// unheard says that no majority acknowledged this member when it sent its last datagrams.
 	unheard bool
 	// able says of addresses with preferred Nodes since when each Node could have them.
-	able     map[netip.Addr]map[string]ability
-	order    uint64 // of arrival of requests
-	underway int    // maxUnderway; less in tests
-	version  byte   // versionNow; less in tests
+	able map[netip.Addr]map[string]ability
+	// unrequested is since when the elected Node does not request an address that has no owner.
+	unrequested map[netip.Addr]Instant
+	order       uint64 // of arrival of requests
+	underway    int    // maxUnderway; less in tests
+	version     byte   // versionNow; less in tests
 	// room is when this member made room for others that are to have an address.
 	room map[netip.Addr]Instant
 	// forgotten is when it was last looked for members to forget.
@@ -101,7 +103,7 @@ func New(self string, incarnation uint64, now Instant) *Member {
 		idle: idleState{claimed: now}, LingerFor: lingerFor,
 		memberships: memberships{known: map[ListID][]string{}, gone: map[string]bool{}},
 		peers:       map[string]*peer{}, grants: map[netip.Addr]*grant{}, requests: map[netip.Addr]*request{},
-		able: map[netip.Addr]map[string]ability{}, room: map[netip.Addr]Instant{},
+		able: map[netip.Addr]map[string]ability{}, room: map[netip.Addr]Instant{}, unrequested: map[netip.Addr]Instant{},
 	}
 }
 

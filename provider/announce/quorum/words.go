@@ -55,7 +55,8 @@ func lastWord(guides []*peer, address netip.Addr) word {
 	return last
 }
 
-// most reports whether a majority of the guides says one of these words. Two Nodes that hear the same guides are not both wanted by most.
+// most reports whether a majority of the guides says one of these words. Two Nodes that hear the same guides are not both wanted by most, unless
+// the elected one was late ([Member.substitutes]), and then not for long.
 func most(guides []*peer, address netip.Addr, words ...word) bool {
 	by := 0
 	for _, p := range guides {
@@ -121,7 +122,9 @@ func (q *Member) follows(now Instant, guides []*peer) bool {
 }
 
 // guide says to the members without a vote what this member, which has one, has chosen. It is silent until it can have heard all.
-func (q *Member) guide(now Instant, claims []Claim, chosen map[netip.Addr]string, requested map[netip.Addr]demand) {
+func (q *Member) guide(
+	now Instant, claims []Claim, chosen map[netip.Addr]string, substitutes map[netip.Addr][]string, requested map[netip.Addr]demand,
+) {
 	if q.version < versionWords || !q.counts(q.self) || now < q.started+grantFor {
 		return
 	}
@@ -146,6 +149,9 @@ func (q *Member) guide(now Instant, claims []Claim, chosen map[netip.Addr]string
 			if requested[c.Address].by < 2 {
 				say(owner, c.Address, wordFree) // clients get answers until the chosen one waits
 			}
+		}
+		for _, name := range substitutes[c.Address] {
+			say(name, c.Address, wordFree)
 		}
 	}
 	for _, p := range q.everyPeer() {
