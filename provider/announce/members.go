@@ -143,15 +143,16 @@ func (u Unready) silent(node *corev1.Node, now time.Time) bool {
 }
 
 // SetBound fills in what binds an agent that starts, according to the reports as the API server has them now. Where each agent has a vote,
-// and one that is silent has never reported a list, it is of an earlier release: all of them are a list, too. Where there are more agents
-// than votes, one without a list never had a vote.
+// and one that is silent is of an earlier release, which reported no list: all of them are a list, too. Any other one without a list never had
+// a vote. An agent whose announcements are apart is of no such release.
 func (v *View) SetBound(agents []v1alpha1.NodeAgent) {
-	reports := map[string][]v1alpha1.VoterList{}
+	reports, earlier := map[string][]v1alpha1.VoterList{}, map[string]bool{}
 	for i := range agents {
 		reports[agents[i].Name] = agents[i].Status.Voters
+		earlier[agents[i].Name] = len(agents[i].Status.Voters) == 0 && !agents[i].Status.AnnouncementsApart
 	}
 	v.Bound = quorum.Bound(v.Node, reports, v.gone)
-	unsaid := func(name string) bool { return len(reports[name]) == 0 && slices.Contains(v.All, name) }
+	unsaid := func(name string) bool { return earlier[name] && slices.Contains(v.All, name) }
 	if len(agents) <= v1alpha1.MaxVotes && slices.ContainsFunc(v.Silent, unsaid) && len(v.Bound) > 0 {
 		v.Bound = slices.Insert(v.Bound, 0, v.All)
 	}

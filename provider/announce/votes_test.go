@@ -100,19 +100,27 @@ func TestView_Votes_Zones(t *testing.T) {
 }
 
 // A Node without a vote reports no list. That it does not report at all binds nobody who starts: neither the youngest, nor four of the oldest,
-// which have failed since, before older ones were deleted.
+// which have failed since, before older ones were deleted; nor four where only seven are left.
 func TestView_SetBound_WithoutVote(t *testing.T) {
-	for _, silent := range [][]string{{"w29"}, {"w00", "w01", "w02", "w03"}} {
+	for _, tt := range []struct {
+		nodes  int
+		silent []string
+	}{
+		{30, []string{"w29"}},
+		{30, []string{"w00", "w01", "w02", "w03"}},
+		{7, []string{"w00", "w01", "w02", "w03"}},
+	} {
 		v := newVoting()
-		for i := range 30 {
+		for i := range tt.nodes {
 			v.add(fmt.Sprintf("w%02d", i), "", false)
 		}
-		for _, name := range silent {
+		for _, name := range tt.silent {
 			v.Agents[name].Annotations = map[string]string{v1alpha1.AgentSilentAnnotation: v.Agents[name].Status.Renewed()}
 		}
 		voters, _ := v.decide()
 		var agents []v1alpha1.NodeAgent
 		for name, agent := range v.Agents {
+			agent.Status.AnnouncementsApart = true
 			if slices.Contains(voters, name) {
 				agent.Status.Voters = quorum.Report(name, [][]string{voters})
 			}
@@ -122,7 +130,7 @@ func TestView_SetBound_WithoutVote(t *testing.T) {
 		v.SetMembers(v.start, true, Unready{})
 		v.SetBound(agents)
 		if diff := cmp.Diff([][]string{voters}, v.Bound); diff != "" {
-			t.Errorf("%v are silent: bound (-want +got):\n%s", silent, diff)
+			t.Errorf("of %d Nodes %v are silent: bound (-want +got):\n%s", tt.nodes, tt.silent, diff)
 		}
 	}
 }
