@@ -20,9 +20,14 @@ func VoterListID(names []string) uint64 {
 	return binary.BigEndian.Uint64(sum[:])
 }
 
+// NewVoterList is the list of these names, in their order.
+func NewVoterList(names []string) VoterList {
+	return VoterList{ID: fmt.Sprintf("%016x", VoterListID(names)), Nodes: names}
+}
+
 // genuine reports whether the names are those of the list's ID, and each is there once.
 func (l VoterList) genuine() bool {
-	if len(l.Nodes) == 0 || len(l.Nodes) > MaxVoters || fmt.Sprintf("%016x", VoterListID(l.Nodes)) != l.ID {
+	if len(l.Nodes) == 0 || len(l.Nodes) > MaxVoters || NewVoterList(l.Nodes).ID != l.ID {
 		return false
 	}
 	return len(slices.Compact(slices.Sorted(slices.Values(l.Nodes)))) == len(l.Nodes)

@@ -1,7 +1,6 @@
 package network
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -224,7 +223,7 @@ func TestWhy_Findings(t *testing.T) {
 		t.Errorf("an agent is silent, and nobody owns the address: %+v", got)
 	}
 	voters := []string{"cp1", "w1", "w2"}
-	s.Agents[0].Status.Voters = []v1alpha1.VoterList{{ID: fmt.Sprintf("%016x", v1alpha1.VoterListID(voters)), Nodes: voters}}
+	s.Agents[0].Status.Voters = []v1alpha1.VoterList{v1alpha1.NewVoterList(voters)}
 	last = s.Why("shop/web").Findings
 	if got := last[len(last)-1].Message; got != "1 of 3 agents do not report: w2; 1 of 3 votes on addresses of level L2 are missing: w2" {
 		t.Errorf("an agent with a vote is silent: %s", got)

@@ -106,7 +106,7 @@ func (l *Announcer) Written(sent, kept *v1alpha1.NodeAgentStatus, refused error)
 	if k.waiting == nil || l.view == nil {
 		return
 	}
-	id := quorum.IDOf(k.waiting.names).String()
+	id := v1alpha1.NewVoterList(k.waiting.names).ID
 	if refused == nil && !slices.ContainsFunc(kept.Voters, func(v v1alpha1.VoterList) bool { return v.ID == id }) {
 		return // a report that was on its way before
 	}

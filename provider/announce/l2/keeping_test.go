@@ -61,7 +61,7 @@ func TestL2_KeepsVotersBeforeItActs(t *testing.T) {
 	k.sees("a", "b")
 	k.acts(t, "ax")
 	first := k.report()
-	if k.changed == 0 || len(first.Voters) != 2 || first.Voters[1].ID != quorum.IDOf([]string{"a", "b"}).String() {
+	if k.changed == 0 || len(first.Voters) != 2 || first.Voters[1].ID != v1alpha1.NewVoterList([]string{"a", "b"}).ID {
 		t.Fatalf("it has asked for %d reports, and reports %v", k.changed, first.Voters)
 	}
 	k.sees("a", "b", "c")
@@ -136,7 +136,7 @@ func TestL2_KeepsNoVotersWithoutAVote(t *testing.T) {
 	k = newKeeper()
 	sees("b", "d")
 	k.Report(&former)
-	want := []v1alpha1.VoterList{{ID: quorum.IDOf([]string{"b", "d"}).String()}}
+	want := []v1alpha1.VoterList{{ID: v1alpha1.NewVoterList([]string{"b", "d"}).ID}}
 	if diff := cmp.Diff(want, former.Voters); diff != "" {
 		t.Errorf("it has lost its vote (-want +got):\n%s", diff)
 	}

@@ -110,7 +110,7 @@ func TestQuorum_OneReportStopsNobody(t *testing.T) {
 	hostile := w.members[3]
 	hostile.off = true
 	for _, names := range [][]string{{"n3"}, {"n3", "n0"}, {"n3", "n3", "n0"}, {"n4", "n5", "n3"}, {"n3", "x", "y"}} {
-		r.lists["n3"] = append(r.lists["n3"], v1alpha1.VoterList{ID: IDOf(names).String(), Nodes: names})
+		r.lists["n3"] = append(r.lists["n3"], v1alpha1.NewVoterList(names))
 	}
 	tr = &truth{names: w.names(3), silent: []string{"n3"}, gone: tr.gone}
 	r.allLearn(w, tr)

@@ -32,7 +32,9 @@ func TestUnrequested_ShareOfWhoTwoHear(t *testing.T) {
 	w.wantOwnerWithin(t, left, 3500*time.Millisecond, w.members[middle].name)
 }
 
-func (c Claim) candidates(names []string) candidates { return candidates{address: c.Address, names: names} }
+func (c Claim) candidates(names []string) candidates {
+	return candidates{address: c.Address, names: names}
+}
 
 // wantOwnerWithin fails where the address has no owner in time, or another one.
 func (w *world) wantOwnerWithin(t *testing.T, c *Claim, within time.Duration, want string) {

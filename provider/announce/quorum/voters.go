@@ -1,7 +1,6 @@
 package quorum
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
@@ -12,8 +11,6 @@ type ListID uint64
 
 // IDOf digests the names in their order.
 func IDOf(names []string) ListID { return ListID(v1alpha1.VoterListID(names)) }
-
-func (id ListID) String() string { return fmt.Sprintf("%016x", uint64(id)) }
 
 // majority of the names, or a half with the first of them.
 func majority(names []string, in func(string) bool) bool {
@@ -34,10 +31,10 @@ func Report(self string, lists [][]string) []v1alpha1.VoterList {
 	}
 	var reported []v1alpha1.VoterList
 	for _, names := range lists {
-		l := v1alpha1.VoterList{ID: IDOf(names).String()}
+		l := v1alpha1.NewVoterList(names)
 		at := slices.Index(names, self)
-		if at >= 0 && at < v1alpha1.VoterListWriters && len(names) <= v1alpha1.MaxVoters {
-			l.Nodes = names
+		if at < 0 || at >= v1alpha1.VoterListWriters || len(names) > v1alpha1.MaxVoters {
+			l.Nodes = nil
 		}
 		reported = append(reported, l)
 	}

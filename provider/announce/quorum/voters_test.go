@@ -86,8 +86,8 @@ func TestBinding_Hostile(t *testing.T) {
 		"other names":   {{ID: last.ID, Nodes: []string{"a", "b", "c"}}},
 		"no names":      {{ID: last.ID}},
 		"no ID":         {{Nodes: []string{"a", "b"}}},
-		"a name twice":  {{ID: IDOf(twice).String(), Nodes: twice}},
-		"a long list":   {{ID: IDOf(long).String(), Nodes: long}},
+		"a name twice":  {v1alpha1.NewVoterList(twice)},
+		"a long list":   {v1alpha1.NewVoterList(long)},
 		"too many":      append(slices.Clone(many), last),
 		"not even one":  {},
 		"an empty list": {{}},
@@ -114,7 +114,7 @@ func TestReport_Voters(t *testing.T) {
 	writers := 0
 	for _, node := range append(slices.Clone(nodes), "z") {
 		l := Report(node, [][]string{nodes})
-		if l[0].ID != IDOf(nodes).String() {
+		if l[0].ID != v1alpha1.NewVoterList(nodes).ID {
 			t.Errorf("%s reports %v", node, l)
 		}
 		if len(l[0].Nodes) > 0 {

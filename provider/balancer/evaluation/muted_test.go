@@ -16,7 +16,7 @@ func TestReports_Muted(t *testing.T) {
 		for i := range live {
 			agent := &v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("live%d", i)}}
 			if len(voters) > 0 {
-				agent.Status.Voters = []v1alpha1.VoterList{{ID: voterListID(voters), Nodes: voters}}
+				agent.Status.Voters = []v1alpha1.VoterList{v1alpha1.NewVoterList(voters)}
 			}
 			r.Agents = append(r.Agents, agent)
 		}
@@ -51,9 +51,7 @@ func TestReports_Muted(t *testing.T) {
 func voting(name string, lists ...[]string) *v1alpha1.NodeAgent {
 	agent := &v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	for _, list := range lists {
-		agent.Status.Voters = append(agent.Status.Voters, v1alpha1.VoterList{ID: voterListID(list), Nodes: list})
+		agent.Status.Voters = append(agent.Status.Voters, v1alpha1.NewVoterList(list))
 	}
 	return agent
 }
-
-func voterListID(names []string) string { return fmt.Sprintf("%016x", v1alpha1.VoterListID(names)) }
