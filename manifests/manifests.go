@@ -32,6 +32,10 @@ func load(name string, into any) error {
 	if err != nil {
 		return err
 	}
+	return decode(name, data, into)
+}
+
+func decode(name string, data []byte, into any) error {
 	if err := yaml.UnmarshalStrict(data, into); err != nil {
 		return fmt.Errorf("decode %s: %w", name, err)
 	}

@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/templates"
 )
 
 // monitoringFiles are the parts of [Monitoring]: what is scraped, alerts, and dashboards.
@@ -91,7 +94,7 @@ func ours(o *Object, labels map[string]string) {
 
 func alertRules(labels map[string]string) (*Object, error) {
 	var rules []any
-	if err := load(rulesFile, &rules); err != nil {
+	if err := loadMonitoring(rulesFile, &rules); err != nil {
 		return nil, err
 	}
 	for _, r := range rules {
@@ -110,6 +113,28 @@ func alertRules(labels map[string]string) (*Object, error) {
 	return o, nil
 }
 
+// leases stands in queries for the Leases of all providers: the same rules serve each of them.
+const leases = "LEASES"
+
+// loadMonitoring decodes a file of queries.
+func loadMonitoring(name string, into any) error {
+	data, err := files.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	var all []string
+	for _, provider := range templates.Names() {
+		p, err := templates.Load(provider)
+		if err != nil {
+			return err
+		}
+		all = append(all, p.LeaseName())
+	}
+	slices.Sort(all)
+	data = bytes.ReplaceAll(data, []byte(leases), []byte(strings.Join(slices.Compact(all), "|")))
+	return decode(name, data, into)
+}
+
 // dashboard is one of the list in the file. Its name is that of the ConfigMap, and Grafana's UID.
 type dashboard struct {
 	Name, Title string
@@ -121,7 +146,7 @@ type panel struct{ Title, Kind, Unit, Query, Legend string }
 
 func dashboards() ([]*Object, error) {
 	var boards []dashboard
-	if err := load(dashboardsFile, &boards); err != nil {
+	if err := loadMonitoring(dashboardsFile, &boards); err != nil {
 		return nil, err
 	}
 	var list []*Object
