@@ -199,7 +199,7 @@ func (d *doctor) declareHost(cmd *cobra.Command) {
 }
 
 func (d *doctor) declareSource(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&d.from, "from", "", "diagnose this file of --save, or - for standard input, instead of a cluster")
+	cmd.Flags().StringVar(&d.from, "from", "", "diagnose this file of --save, a support bundle, or - for standard input, instead of a cluster")
 	cmd.Flags().DurationVar(&d.timeout, "timeout", 30*time.Second, "time limit; objects that were not read by then are listed")
 }
 

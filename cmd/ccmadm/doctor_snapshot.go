@@ -6,9 +6,11 @@ import (
 	"os"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/doctor/bundle"
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
 )
 
+// readSnapshot reads the doctor's input from a file of --save or from a support bundle.
 func readSnapshot(name string, in io.Reader) (*diagnosis.Snapshot, error) {
 	if name != "-" {
 		file, err := os.Open(name)
@@ -17,6 +19,10 @@ func readSnapshot(name string, in io.Reader) (*diagnosis.Snapshot, error) {
 		}
 		defer file.Close() //nolint:errcheck // it was only read
 		in = file
+	}
+	in, err := bundle.Snapshot(in)
+	if err != nil {
+		return nil, finding.Usagef("read %s: %w", name, err).WithHint("ccmadm support-bundle writes an archive, ccmadm doctor --save FILE a snapshot")
 	}
 	snapshot, err := diagnosis.Read(name, in)
 	if err != nil {

@@ -100,6 +100,11 @@ func (b *support) cluster(ctx context.Context, s workflow.Streams, files *bundle
 	ctx, cancel := context.WithTimeout(ctx, b.timeout)
 	defer cancel()
 	files.Cluster(ctx, client, snapshot)
+	if balancers, err := b.network(ctx, s); err != nil {
+		files.Missed("load balancers", err)
+	} else {
+		files.LoadBalancers(balancers)
+	}
 	return nil
 }
 

@@ -62,12 +62,13 @@ func TestClusterSupportBundle(t *testing.T) {
 		"cluster/configmaps/ccmadm-config.yaml":           "record.yaml",
 		"cluster/events-kube-system.txt":                  "BundleTest Pod/bundle-test x1: E1122 login with password=(redacted) refused",
 		"cluster/deployments/kube-system/bundle-ccm.yaml": "--cloud-provider=aws",
-		"snapshot.json": "bundle-ccm",
-		"diagnosis.txt": "bundle-ccm",
-		"machine/etc/kubernetes/manifests/manager.yaml":  "kept-image",
-		"machine/etc/kubernetes/cloud-config/cloud.conf": "kept-setting",
-		"machine/var/lib/kubelet/kubeadm-flags.env":      "--cloud-provider=external",
-		"not-seen.txt": "kubelet-command-line.txt",
+		"cluster/load-balancers/services.yaml":            "name: bundle-test",
+		"snapshot.json":                                   "bundle-ccm",
+		"diagnosis.txt":                                   "bundle-ccm",
+		"machine/etc/kubernetes/manifests/manager.yaml":   "kept-image",
+		"machine/etc/kubernetes/cloud-config/cloud.conf":  "kept-setting",
+		"machine/var/lib/kubelet/kubeadm-flags.env":       "--cloud-provider=external",
+		"not-seen.txt":                                    "kubelet-command-line.txt",
 	} {
 		if text, there := files[name]; !there || !strings.Contains(text, word) {
 			t.Errorf("%s does not have %q:\n%s", name, word, text)
@@ -81,7 +82,7 @@ func TestClusterSupportBundle_Viewer(t *testing.T) {
 	if status != 0 || !strings.Contains(said, "not seen: nodes: ") {
 		t.Errorf("exit status %d: %s", status, said)
 	}
-	for _, what := range []string{"nodes: ", "configmap kubeadm-config: ", "all events in kube-system: ", "pods of the node agent: "} {
+	for _, what := range []string{"nodes: ", "configmap kubeadm-config: ", "all events in kube-system: ", "pods of the node agent: ", "load balancers: "} {
 		if !strings.Contains(files["not-seen.txt"], what) {
 			t.Errorf("%q is not said to be missing:\n%s", what, files["not-seen.txt"])
 		}
@@ -126,6 +127,13 @@ func plantCluster(t *testing.T, c kubernetes.Interface) {
 		Args: []string{"--cloud-provider=aws", "--api-token=" + planted, "--password", planted},
 		Env:  []corev1.EnvVar{{Name: "AWS_SECRET_ACCESS_KEY", Value: planted}, {Name: "PLAIN", Value: planted}},
 	}}
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "bundle-test", Annotations: map[string]string{"example.org/token": planted}}}
+	svc.Spec.Type, svc.Spec.Ports = corev1.ServiceTypeLoadBalancer, []corev1.ServicePort{{Port: 80}}
+	_, err = c.CoreV1().Services(metav1.NamespaceSystem).Create(t.Context(), svc, metav1.CreateOptions{})
+	check(t, err)
+	t.Cleanup(func() {
+		check(t, c.CoreV1().Services(metav1.NamespaceSystem).Delete(context.WithoutCancel(t.Context()), svc.Name, metav1.DeleteOptions{}))
+	})
 	apps := c.AppsV1().Deployments(metav1.NamespaceSystem)
 	_, err = apps.Create(t.Context(), d, metav1.CreateOptions{})
 	check(t, err)

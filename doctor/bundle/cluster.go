@@ -26,7 +26,7 @@ const (
 
 // Judged adds what the doctor saw and what it found.
 func (b *Bundle) Judged(s *diagnosis.Snapshot, d *diagnosis.Diagnosis) {
-	b.Object("snapshot.json", s)
+	b.Object(snapshotFile, s)
 	b.Object("diagnosis.json", d)
 	var text strings.Builder
 	if err := d.WriteText(&text, false); err != nil {

@@ -144,11 +144,47 @@ func TestBundle_LargeSnapshot(t *testing.T) {
 		}
 	}
 	data := b.files[root+"/snapshot.json"]
-	read, err := diagnosis.Read("snapshot.json", bytes.NewReader(data))
-	if err != nil || len(data) <= mostBytes || len(read.Nodes) != len(s.Nodes) {
-		t.Fatalf("%d bytes: %v", len(data), err)
+	var archive bytes.Buffer
+	if err := b.Write(&archive); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{"snapshot.json": data, "b.tar.gz": archive.Bytes()} {
+		in, err := Snapshot(bytes.NewReader(content))
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		read, err := diagnosis.Read(name, in)
+		if err != nil || len(data) <= mostBytes || len(read.Nodes) != len(s.Nodes) {
+			t.Fatalf("%s: %d bytes: %v", name, len(data), err)
+		}
 	}
 	if missed := b.NotSeen(); len(missed) > 0 {
 		t.Errorf("not seen: %v", missed)
+	}
+}
+
+// What is no archive of ours is refused, and what is cut is, too.
+func TestSnapshot_Refused(t *testing.T) {
+	b := New(taken)
+	b.Text("diagnosis.txt", "nothing")
+	var without bytes.Buffer
+	if err := b.Write(&without); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{
+		"without a snapshot": without.Bytes(), "cut": without.Bytes()[:40], "gzip's first bytes": {0x1f, 0x8b},
+	} {
+		if _, err := Snapshot(bytes.NewReader(content)); err == nil || !strings.Contains(err.Error(), "read the archive: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, content := range map[string]string{"empty": "", "one byte": "{", "text": "no JSON"} {
+		in, err := Snapshot(strings.NewReader(content))
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if got, _ := io.ReadAll(in); string(got) != content {
+			t.Errorf("%s: got %q", name, got)
+		}
 	}
 }
