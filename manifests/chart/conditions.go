@@ -36,8 +36,18 @@ func choices(p *templates.Profile) []choice {
 	if p.NodeAgent != nil {
 		list = append(list, choice{"$nodeAgent", func(v *templates.Values, on bool) { v.NodeAgent = on }})
 	}
+	if mayHaveConfig(p) {
+		list = append(list, choice{"$cloudConfig", func(v *templates.Values, on bool) {
+			if on {
+				v.Files = append(v.Files, p.Config.File)
+			}
+		}})
+	}
 	return append(list, families(p)...)
 }
+
+// mayHaveConfig reports whether the provider reads a configuration file, and starts without it.
+func mayHaveConfig(p *templates.Profile) bool { return p.Config != nil && !p.Config.Required }
 
 // families are the switches of a provider that is told of which family the pods' addresses are.
 func families(p *templates.Profile) []choice {
@@ -162,7 +172,7 @@ func header(p *templates.Profile) string {
 	fmt.Fprintf(&b, "{{- $mode := default %q .Values.mode }}\n", Modes(p)[0])
 	for _, line := range []string{
 		"$lifecycle := .Values.features.lifecycle", "$routes := .Values.features.routes",
-		"$serving := .Values.servingCertificates.enabled",
+		"$serving := .Values.servingCertificates.enabled", "$cloudConfig := .Values.cloudConfig.enabled",
 		"$nodeAgent := or .Values.nodeAgent.enabled $routes", "$ipv4 := contains \".\" .Values.podCIDR", "$ipv6 := contains \":\" .Values.podCIDR",
 		"$minor := include \"ccmadm.minor\" .", "$host := include \"ccmadm.host\" .", "$port := include \"ccmadm.port\" .",
 		"$clusterName := .Values.clusterName", "$podCIDR := .Values.podCIDR", "$endpoint := .Values.controlPlaneEndpoint",

@@ -27,6 +27,9 @@ func limits(offered []*templates.Profile) (known []string, rules []any) {
 		if p.NodeAgent == nil {
 			limits["nodeAgent"] = object{"properties": object{"enabled": object{"const": false}}}
 		}
+		if p.Config == nil {
+			limits["cloudConfig"] = object{"properties": object{"enabled": object{"const": false}}}
+		}
 		if p.Image.Repository == "" {
 			limits["image"] = object{"minLength": 1}
 		}
@@ -74,6 +77,7 @@ func properties(known []string) object {
 		"podCIDR":              text("CIDR, or two with a comma", `^([0-9a-fA-F.:]+/[0-9]+(,[0-9a-fA-F.:]+/[0-9]+)?)?$`),
 		"features":             closed(object{"lifecycle": flag, "routes": flag}),
 		"nodeAgent":            closed(object{"enabled": flag}),
+		"cloudConfig":          closed(object{"enabled": flag}),
 		"servingCertificates": closed(object{
 			"enabled": flag,
 			"ranges":  list("CIDRs", text("CIDR", `^[0-9a-fA-F.:]+/[0-9]+$`)),

@@ -275,6 +275,47 @@ func TestTemplate_Monitoring(t *testing.T) {
 	}
 }
 
+// A provider that starts without a configuration file is given the one of the Secret. That, and the hash of its content, are render's alone.
+func TestTemplate_CloudConfig(t *testing.T) {
+	c := writeChart(t)
+	for name, content := range map[string]string{
+		"onprem": "apiVersion: ccmadm.dev/v1alpha1\nkind: OnPremConfiguration\n", "aws": "[Global]\nKubernetesClusterID = ber1\n",
+	} {
+		file := filepath.Join(t.TempDir(), "cloud.conf")
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		printed, err := run("render", "--provider="+name, "--cluster-name=ber1", "--mode=DaemonSet", "--kubernetes-version=v1.36.3",
+			"--cloud-config="+file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := decode(printed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = slices.DeleteFunc(want, func(o object) bool { return o["kind"] == "Secret" })
+		for _, o := range want {
+			if o["kind"] == "DaemonSet" {
+				spec, _ := o["spec"].(map[string]any)["template"].(map[string]any)["metadata"].(map[string]any)
+				delete(spec, "annotations")
+			}
+		}
+		value := values{"provider": name, "clusterName": "ber1", "cloudConfig": values{"enabled": true}}
+		got, err := template(c, "v1.36.3", value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(byName(want), byName(got)); diff != "" {
+			t.Errorf("%s: render (-) and Helm (+) differ:\n%s", name, diff)
+		}
+		value["cloudConfig"] = values{"enabled": false}
+		if off, err := template(c, "v1.36.3", value); err != nil || cmp.Equal(byName(off), byName(got)) {
+			t.Errorf("%s: with and without a configuration file, Helm renders the same, or: %v", name, err)
+		}
+	}
+}
+
 // Variables come from Secrets alone, and take the place of the provider's.
 func TestTemplate_ExtraEnv(t *testing.T) {
 	got, err := template(writeChart(t), "v1.36.0", values{
@@ -311,12 +352,13 @@ func TestValues_Refused(t *testing.T) {
 		"routes that it has not": {
 			values{"provider": "dummy", "podCIDR": "10.0.0.0/8", "features": values{"routes": true}}, "/features/routes",
 		},
-		"routes without pods":        {values{"features": values{"routes": true}}, "/podCIDR"},
-		"an agent that it has not":   {values{"provider": "aws", "nodeAgent": values{"enabled": true}}, "/nodeAgent/enabled"},
-		"an argument without value":  {values{"extraArgs": []any{"--v"}}, "/extraArgs/0"},
-		"a variable with its value":  {values{"extraEnv": []any{values{"name": "TOKEN", "value": "secret"}}}, "/extraEnv/0"},
-		"an endpoint without a port": {values{"controlPlaneEndpoint": "https://192.0.2.1"}, "/controlPlaneEndpoint"},
-		"a range that is none":       {values{"servingCertificates": values{"ranges": []any{"all"}}}, "/servingCertificates/ranges/0"},
+		"routes without pods":          {values{"features": values{"routes": true}}, "/podCIDR"},
+		"an agent that it has not":     {values{"provider": "aws", "nodeAgent": values{"enabled": true}}, "/nodeAgent/enabled"},
+		"a file that it does not read": {values{"provider": "kubevip", "cloudConfig": values{"enabled": true}}, "/cloudConfig/enabled"},
+		"an argument without value":    {values{"extraArgs": []any{"--v"}}, "/extraArgs/0"},
+		"a variable with its value":    {values{"extraEnv": []any{values{"name": "TOKEN", "value": "secret"}}}, "/extraEnv/0"},
+		"an endpoint without a port":   {values{"controlPlaneEndpoint": "https://192.0.2.1"}, "/controlPlaneEndpoint"},
+		"a range that is none":         {values{"servingCertificates": values{"ranges": []any{"all"}}}, "/servingCertificates/ranges/0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := template(c, "v1.36.0", merge(values{"provider": "onprem", "clusterName": "ber1"}, tt.change))
