@@ -189,11 +189,12 @@ type AddressConflict struct {
 type BGPSession struct {
 	// Peer is the name of the BGPPeer.
 	Peer string `json:"peer"`
-	// State is that of RFC 4271: Idle, Connect, Active, OpenSent, OpenConfirm, Established.
+	// State is a state of RFC 4271: Established, Active while the Node tries to connect, whatever the attempt has come to, or Idle
+	// while it does not try. A session that is lost again and again counts as Established once it has lasted for a minute.
 	State string `json:"state"`
 	// BFD is Up, Down, or empty where it is not used.
 	BFD string `json:"bfd,omitempty"`
-	// Message is why there is none.
+	// Message is why there is none, as far as that does not change all the time.
 	Message string `json:"message,omitempty"`
 	// Advertised is the number of prefixes. It is 0 where announcements are in NodeAnnouncements.
 	Advertised int32 `json:"advertised"`

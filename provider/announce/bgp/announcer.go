@@ -36,13 +36,14 @@ type Announcer struct {
 	addresses []netip.Addr // the speaker's
 	routers   []Router
 	problem   string // what the last view met with
+	damping   damping
 }
 
 var _ announce.Announcer = (*Announcer)(nil)
 
 // New makes an announcer that calls changed whenever its report has changed.
 func New(log logr.Logger, changed func()) *Announcer {
-	return &Announcer{log: log, changed: changed, poke: make(chan struct{}, 1)}
+	return &Announcer{log: log, changed: changed, poke: make(chan struct{}, 1), damping: damping{}}
 }
 
 // Run speaks with routers until ctx is done. It then leaves without a word, so that routers that agreed to a graceful
@@ -155,8 +156,9 @@ func (a *Announcer) speak(ctx context.Context, node *corev1.Node) (*Speaker, err
 func (a *Announcer) look(ctx context.Context) {
 	var report v1alpha1.NodeAgentStatus
 	if speaker := a.current(); speaker != nil {
-		report.Sessions = speaker.Sessions(ctx)
-		for _, prefix := range speaker.Announced(ctx) {
+		var held []string
+		report.Sessions, held = a.damping.damp(time.Now(), speaker.Sessions(ctx))
+		for _, prefix := range speaker.Announced(ctx, held...) {
 			announced := v1alpha1.Announcement{Address: prefix.Addr().String(), Level: v1alpha1.LevelBGP}
 			report.Announcements = append(report.Announcements, announced)
 		}

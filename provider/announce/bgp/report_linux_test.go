@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -67,6 +68,44 @@ func TestBGP_Addresses(t *testing.T) {
 	noError(t, <-ended)
 }
 
+// TestBGP_Refused has routers that refuse the Node again and again: the report says why, and does not change with each attempt.
+func TestBGP_Refused(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	hasty := strings.Replace(node1, "hold time", "error wait time 1, 1; hold time", 1)
+	second := strings.NewReplacer("node1", "second", "10.9.0.1 as", "10.9.0.2 as", "as 64512", "as 64513").Replace(hasty)
+	newRouter(t, strings.Replace(hasty, "as 64500", "as 64501", 1)+second)
+	ctx, cancel := context.WithCancel(t.Context())
+	var changes atomic.Int32
+	b := New(testr.New(t), func() { changes.Add(1) })
+	ended := make(chan error, 1)
+	go func() { ended <- b.Run(ctx) }()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1"}}
+	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.9.0.11"}}
+	peers := map[string]*v1alpha1.BGPPeer{}
+	for name, address := range map[string]string{"tor1": "10.9.0.1", "tor2": "10.9.0.2", "tor3": "10.9.0.3"} {
+		peers[name] = &v1alpha1.BGPPeer{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: routerAt(name, address).BGPPeerSpec}
+	}
+	b.Set(&announce.View{Node: "w1", Nodes: map[string]*corev1.Node{"w1": node}, Peers: peers})
+	want := []v1alpha1.BGPSession{
+		{Peer: "tor1", State: "Active", Message: "10.9.0.1:179 is not in AS 64500 (asn)"},
+		{Peer: "tor2", State: "Active", Message: "10.9.0.2:179 rejects this Node: it may expect another AS than 64512 (localASN)"},
+	}
+	eventually(t, 20*time.Second, "the report says why there are no sessions", func() bool {
+		var status v1alpha1.NodeAgentStatus
+		b.Report(&status)
+		return len(status.Sessions) == 3 && cmp.Equal(want, status.Sessions[:2]) && status.Sessions[2].Message != ""
+	})
+	changes.Store(0)
+	time.Sleep(20 * time.Second)
+	if n := changes.Load(); n > 1 { // to connect to nobody ends in more than one way
+		t.Errorf("in 20 s the report changed %d times", n)
+	}
+	cancel()
+	noError(t, <-ended)
+}
+
 // TestSpeaker_Close_Drained ends a speaker whose routers have agreed to a graceful restart: the session goes with a word.
 func TestSpeaker_Close_Drained(t *testing.T) {
 	if !inNamespace(t) {
@@ -98,6 +137,9 @@ func TestSpeaker_Announced_Family(t *testing.T) {
 	eventually(t, 10*time.Second, "one path of the session", func() bool { return cmp.Equal(want, sessionOf(t, s, "tor1")) })
 	if diff := cmp.Diff([]string{vip4}, prefixTexts(s.Announced(t.Context()))); diff != "" {
 		t.Error(diff)
+	}
+	if got := s.Announced(t.Context(), "tor1"); len(got) > 0 {
+		t.Errorf("without the only router %v are announced", got)
 	}
 }
 

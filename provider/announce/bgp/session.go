@@ -20,9 +20,11 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// States of RFC 4271, as the report names them.
+// States of RFC 4271, as the report names them. A session that is not established goes through all others every few seconds, which tells
+// nobody anything: it counts as Active as long as it is tried.
 const (
 	stateIdle        = "Idle"
+	stateActive      = "Active"
 	stateEstablished = "Established"
 )
 
@@ -47,7 +49,8 @@ func (s *Speaker) Sessions(ctx context.Context) []v1alpha1.BGPSession {
 	for _, name := range slices.Sorted(maps.Keys(routers)) {
 		r := routers[name]
 		session := v1alpha1.BGPSession{Peer: name, State: stateIdle, Message: r.Problem}
-		if state := states[r.Address]; r.Problem == "" && state != nil {
+		if r.Problem == "" {
+			state := states[r.Address] // none while it is made again
 			session.State = stateName(state.GetState().GetSessionState())
 			session.BFD = bfd[r.Address]
 			session.Advertised = advertised(state)
@@ -61,12 +64,13 @@ func (s *Speaker) Sessions(ctx context.Context) []v1alpha1.BGPSession {
 	return sessions
 }
 
-// Announced are the prefixes that routers have: those of the families that an established session carries.
-func (s *Speaker) Announced(ctx context.Context) []netip.Prefix {
-	carried := map[api.Family_Afi]bool{}
+// Announced are the prefixes that routers have: those of the families that an established session carries. Sessions with the
+// routers of these names do not count.
+func (s *Speaker) Announced(ctx context.Context, without ...string) []netip.Prefix {
+	left, carried := s.addressesOf(without), map[api.Family_Afi]bool{}
 	// A speaker that is closed has no sessions to list.
 	_ = s.bgp.ListPeer(ctx, &api.ListPeerRequest{}, func(p *api.Peer) {
-		if p.GetState().GetSessionState() == api.PeerState_SESSION_STATE_ESTABLISHED {
+		if p.GetState().GetSessionState() == api.PeerState_SESSION_STATE_ESTABLISHED && !left[p.GetConf().GetNeighborAddress()] {
 			for _, family := range negotiated(p) {
 				carried[family.GetConfig().GetFamily().GetAfi()] = true
 			}
@@ -80,6 +84,17 @@ func (s *Speaker) Announced(ctx context.Context) []netip.Prefix {
 		}
 		return !carried[api.Family_AFI_IP6]
 	})
+}
+
+// addressesOf are those of routers by name.
+func (s *Speaker) addressesOf(names []string) map[string]bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	addresses := map[string]bool{}
+	for _, name := range names {
+		addresses[s.routers[name].Address] = true
+	}
+	return addresses
 }
 
 func advertised(p *api.Peer) int32 {
@@ -101,20 +116,10 @@ func negotiated(p *api.Peer) []*api.AfiSafi {
 }
 
 func stateName(state api.PeerState_SessionState) string {
-	switch state {
-	case api.PeerState_SESSION_STATE_ESTABLISHED:
+	if state == api.PeerState_SESSION_STATE_ESTABLISHED {
 		return stateEstablished
-	case api.PeerState_SESSION_STATE_ACTIVE:
-		return "Active"
-	case api.PeerState_SESSION_STATE_CONNECT:
-		return "Connect"
-	case api.PeerState_SESSION_STATE_OPENSENT:
-		return "OpenSent"
-	case api.PeerState_SESSION_STATE_OPENCONFIRM:
-		return "OpenConfirm"
-	default:
-		return stateIdle
 	}
+	return stateActive
 }
 
 // cause is why there is no session.
@@ -217,6 +222,5 @@ func (r Router) explain(why cause) string {
 
 // Speaks reports whether an agent has a session with a router, by its report.
 func Speaks(agent *v1alpha1.NodeAgent) bool {
-	established := func(s v1alpha1.BGPSession) bool { return s.State == stateEstablished }
 	return slices.ContainsFunc(agent.Status.Sessions, established)
 }
