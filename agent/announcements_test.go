@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"sync/atomic"
@@ -133,11 +132,7 @@ func TestReporter_AnnouncementsOverwritten(t *testing.T) {
 		r := runReporter(t, server, func() bool { return true }, said.add)
 		time.Sleep(time.Minute)
 		before := &v1alpha1.NodeAnnouncements{ObjectMeta: metav1.ObjectMeta{Name: "w1", ResourceVersion: "before"}}
-		data, err := json.Marshal(before)
-		must(t, err)
-		server.mu.Lock()
-		server.objects["/apis/ccmadm.dev/v1alpha1/nodeannouncements/w1"] = data
-		server.mu.Unlock()
+		server.keep(t, "nodeannouncements", before)
 		must(t, r.apart.own.GetStore().Update(before))
 		r.apart.changed() // as its informer does
 		time.Sleep(time.Second)

@@ -98,6 +98,19 @@ func (k *recording) get(t *testing.T, kind string, into any) {
 	must(t, json.Unmarshal(k.objects["/apis/ccmadm.dev/v1alpha1/"+kind+"/w1"], into))
 }
 
+// keep has an object from the start on.
+func (k *recording) keep(t *testing.T, kind string, object any) {
+	t.Helper()
+	data, err := json.Marshal(object)
+	must(t, err)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.objects == nil {
+		k.objects, k.writes = map[string]json.RawMessage{}, map[string][]time.Time{}
+	}
+	k.objects["/apis/ccmadm.dev/v1alpha1/"+kind+"/w1"] = data
+}
+
 // count is how often a kind was written since then.
 func (k *recording) count(kind string, since time.Time) int {
 	k.mu.Lock()

@@ -75,8 +75,8 @@ func TestReports_Refused(t *testing.T) {
 				return r.run, r.changed
 			},
 			"NodeRoutes": func(c *objects.Client) (func(context.Context), func()) {
-				r, err := newRoutesReporter(c, "w1", still{}, func() ([]v1alpha1.AgentRoute, []v1alpha1.RouteProblem) {
-					return make([]v1alpha1.AgentRoute, 1), nil
+				r, err := newRoutesReporter(c, "w1", still{}, func() ([]v1alpha1.AgentRoute, []v1alpha1.RouteProblem, bool) {
+					return make([]v1alpha1.AgentRoute, 1), nil, true
 				})
 				must(t, err)
 				r.own = newKnown(t)

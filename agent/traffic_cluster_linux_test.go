@@ -89,7 +89,9 @@ func TestCluster_Reports_Traffic(t *testing.T) {
 	ours, err := objects.New(config)
 	must(t, err)
 	routes := thousandRoutes()
-	reports, err := newRoutesReporter(ours, "t1", c.nodes, func() ([]v1alpha1.AgentRoute, []v1alpha1.RouteProblem) { return routes, nil })
+	reports, err := newRoutesReporter(ours, "t1", c.nodes, func() ([]v1alpha1.AgentRoute, []v1alpha1.RouteProblem, bool) {
+		return routes, nil, true
+	})
 	must(t, err)
 	report := func() {
 		t.Helper()

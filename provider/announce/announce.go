@@ -25,7 +25,8 @@ type Announcer interface {
 	Run(ctx context.Context) error
 	// Set replaces what the announcer knows. It returns at once, and may be called often, with the same view, too.
 	Set(view *View)
-	// Report adds what is announced, and what keeps the rest from it, to a report of this Node. It does not wait.
+	// Report adds what is announced, and what keeps the rest from it, to a report of this Node. What it does not know yet it leaves
+	// as it is in the report. It does not wait.
 	Report(status *v1alpha1.NodeAgentStatus)
 	// Drain gives everything away and takes nothing any more. It returns when others have taken it, or ctx is done.
 	Drain(ctx context.Context)

@@ -189,6 +189,7 @@ func agentMatters(before, after any) bool {
 		!equality.Semantic.DeepEqual(a.Status.Conflicts, b.Status.Conflicts) ||
 		!equality.Semantic.DeepEqual(a.Status.Sessions, b.Status.Sessions) ||
 		!equality.Semantic.DeepEqual(a.Status.Listening, b.Status.Listening) ||
+		!equality.Semantic.DeepEqual(a.Status.Interfaces, b.Status.Interfaces) || // the addresses that Nodes may have
 		!slices.Equal(a.Status.Gateways, b.Status.Gateways)
 }
 

@@ -62,16 +62,16 @@ type reported struct {
 
 // Report adds the number of routes to a report of this Node. It does not wait.
 func (a *Agent) Report(status *v1alpha1.NodeAgentStatus) {
-	routes, _ := a.Routes()
+	routes, _, _ := a.Routes()
 	status.Routed = int32(len(routes))
 }
 
-// Routes are what there is in the kernel, and what is not. It does not wait. Neither must be changed.
-func (a *Agent) Routes() ([]v1alpha1.AgentRoute, []v1alpha1.RouteProblem) {
+// Routes are what there is in the kernel, and what is not; false: it has not looked yet. It does not wait. Neither must be changed.
+func (a *Agent) Routes() ([]v1alpha1.AgentRoute, []v1alpha1.RouteProblem, bool) {
 	if now := a.reported.Load(); now != nil {
-		return now.routes, now.problems
+		return now.routes, now.problems, true
 	}
-	return nil, nil
+	return nil, nil, false
 }
 
 // Run sets routes, and repairs them within milliseconds of an event of the kernel, until ctx is done. It touches

@@ -64,7 +64,8 @@ func (r *running) start(nodes ...*corev1.Node) {
 }
 
 func (r *running) reported() ([]v1alpha1.AgentRoute, []v1alpha1.RouteProblem) {
-	return r.agent.Routes()
+	routes, problems, _ := r.agent.Routes()
+	return routes, problems
 }
 
 // has waits until the routes to pods are these: "DESTINATION via VIA", "unreachable DESTINATION", and "protocol N ..."

@@ -60,6 +60,7 @@ type Announcer struct {
 	view       *announce.View
 	hearts     *heartbeats
 	interfaces []v1alpha1.AgentInterface
+	read       bool // interfaces were, at least once
 	segments   map[string]*segment
 	owned      map[netip.Addr]*ownership
 	conflicts  map[netip.Addr]v1alpha1.AddressConflict

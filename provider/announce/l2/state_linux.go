@@ -55,7 +55,7 @@ func (l *Announcer) readInterfaces() error {
 			closed = true
 		}
 	}
-	l.local = local
+	l.local, l.read = local, true
 	if l.kernelChanged() {
 		l.Changed()
 	}
@@ -155,13 +155,17 @@ func (l *Announcer) Answerable(address netip.Addr) error {
 func (l *Announcer) Report(status *v1alpha1.NodeAgentStatus) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	status.Interfaces = append(status.Interfaces, l.interfaces...)
+	if l.read {
+		status.Interfaces = slices.Clone(l.interfaces)
+	}
 	status.Draining = status.Draining || l.quorum.Draining(l.Node)
 	l.reportVoters(status)
 	if l.view == nil {
 		return
 	}
-	status.KernelAnswers = append(status.KernelAnswers, l.tellKernel()...)
+	if l.read {
+		status.KernelAnswers = l.tellKernel()
+	}
 	for _, c := range l.view.Claims {
 		if o := l.owned[c.Address]; o != nil && o.announced && o.segment != nil {
 			status.Announcements = append(status.Announcements, v1alpha1.Announcement{
