@@ -80,6 +80,7 @@ func (o *ownObject[O]) run(ctx context.Context) {
 	if !cache.WaitForCacheSync(ctx.Done(), o.nodes.HasSynced) {
 		return
 	}
+	defer o.finish(ctx)
 	watched := false
 	var retry retries
 	var none O
@@ -110,7 +111,6 @@ func (o *ownObject[O]) run(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-			o.finish(ctx)
 			return
 		case <-time.After(pause):
 		}
@@ -125,10 +125,11 @@ func (o *ownObject[O]) run(ctx context.Context) {
 	}
 }
 
-// finish writes what has changed in the pause in which the agent was told to end, such as what it handed over.
+// finish writes what the API server does not have when the agent is told to end, such as what it handed over: a change that no write has
+// followed yet, or one whose write has failed, or was cut short by the end.
 func (o *ownObject[O]) finish(ctx context.Context) {
 	object, wanted := o.current()
-	if !wanted || len(o.changes) == 0 {
+	if !wanted {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportRetry)

@@ -277,9 +277,9 @@ func (r *reporter) write(ctx context.Context) error {
 	return nil
 }
 
-// status is what is to be reported now. An agent that has just started leaves what it does not know yet as it was: the lists of voters until
-// the announcer has begun with them, and interfaces until it has read them. Without its interfaces the cloud-controller-manager would take
-// the addresses of other Nodes in the same subnet for wrong ones.
+// status is what is to be reported now. An agent that has just started leaves what it does not know yet as it was: the lists of
+// voters until the announcer has begun with them, and interfaces until it has read them. Without its interfaces the
+// cloud-controller-manager would take the addresses of other Nodes in the same subnet for wrong ones.
 func (r *reporter) status() v1alpha1.NodeAgentStatus {
 	last := &r.last.Status
 	s := v1alpha1.NodeAgentStatus{
