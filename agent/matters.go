@@ -55,20 +55,33 @@ func specMatters(before, after any) bool {
 	return !known || !is || a.GetUID() != b.GetUID() || a.GetGeneration() != b.GetGeneration()
 }
 
-// serviceMatters is about those with externalTrafficPolicy Local: of all others the claims say everything.
-func serviceMatters(before, after any) bool { return local(before) || local(after) }
+// serviceMatters is about those with externalTrafficPolicy Local: of all others the claims say everything. What is left out of the cache,
+// such as annotations, makes no other view.
+func serviceMatters(before, after any) bool {
+	a, known := before.(*corev1.Service)
+	b, is := after.(*corev1.Service)
+	return (local(before) || local(after)) && (!known || !is || a.UID != b.UID || !equality.Semantic.DeepEqual(a.Spec, b.Spec))
+}
 
 func local(object any) bool {
 	s, is := object.(*corev1.Service)
 	return is && s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 }
 
-// sliceMatters is about the same Services. One that is not known yet comes with an event of its own.
-func (c *caches) sliceMatters(_, after any) bool {
-	slice, is := after.(*discoveryv1.EndpointSlice)
-	if !is {
-		return true
+// sliceMatters is about the same Services. One that is not known yet comes with an event of its own. A tenant may write a slice as often
+// as it likes.
+func (c *caches) sliceMatters(before, after any) bool {
+	a, known := before.(*discoveryv1.EndpointSlice)
+	b, is := after.(*discoveryv1.EndpointSlice)
+	if !known || !is {
+		return !is || c.counts(b)
 	}
+	same := maps.Equal(a.Labels, b.Labels) && equality.Semantic.DeepEqual(a.Endpoints, b.Endpoints)
+	return !same && (c.counts(a) || c.counts(b))
+}
+
+// counts reports whether a view has something of the slice.
+func (c *caches) counts(slice *discoveryv1.EndpointSlice) bool {
 	if controlplane.IsServers(slice) {
 		return true // no Service may have an address of theirs
 	}

@@ -63,9 +63,17 @@ func TestFilters(t *testing.T) {
 		{"a router rejects", agents, withSession("Idle"), withSession("Active"), false},
 		{"policy Cluster", services, api, api, false},
 		{"policy Local ends", services, web, api, true},
-		{"endpoints of policy Cluster", slices, sliceOfService("api"), sliceOfService("api"), false},
-		{"endpoints of policy Local", slices, sliceOfService("web"), sliceOfService("web"), true},
-		{"endpoints of a Service that is not known", slices, sliceOfService("new"), sliceOfService("new"), false},
+		{"policy Local is new", services, nil, web, true},
+		{"policy Local, with an annotation", services, web, with(web, func(s *corev1.Service) { s.ResourceVersion = "2" }), false},
+		{"policy Local, deleted and made again", services, web, with(web, func(s *corev1.Service) { s.UID = "2" }), true},
+		{"policy Local, with a port for health checks", services, web, with(web, func(s *corev1.Service) { s.Spec.HealthCheckNodePort = 1 }), true},
+		{"endpoints of policy Cluster", slices, sliceOfService("api"), sliceOfService("api", "w1"), false},
+		{"endpoints of policy Local", slices, sliceOfService("web"), sliceOfService("web", "w1"), true},
+		{"endpoints of policy Local move", slices, sliceOfService("web", "w1"), sliceOfService("web", "w2"), true},
+		{"endpoints of policy Local, with an annotation", slices, sliceOfService("web", "w1"), sliceOfService("web", "w1"), false},
+		{"endpoints of policy Local are new", slices, nil, sliceOfService("web"), true},
+		{"endpoints become another Service's", slices, sliceOfService("web", "w1"), sliceOfService("api", "w1"), true},
+		{"endpoints of a Service that is not known", slices, sliceOfService("new"), sliceOfService("new", "w1"), false},
 	} {
 		if got := tt.filter(tt.before, tt.after); got != tt.want {
 			t.Errorf("%s: got %t, want %t", tt.name, got, tt.want)
@@ -121,7 +129,11 @@ func withSession(state string) *v1alpha1.NodeAgent {
 	return &v1alpha1.NodeAgent{Status: v1alpha1.NodeAgentStatus{Sessions: sessions}}
 }
 
-func sliceOfService(name string) *discoveryv1.EndpointSlice {
+func sliceOfService(name string, nodes ...string) *discoveryv1.EndpointSlice {
 	labels := map[string]string{discoveryv1.LabelServiceName: name}
-	return &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Labels: labels}}
+	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Labels: labels}}
+	for _, node := range nodes {
+		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{NodeName: new(node)})
+	}
+	return slice
 }

@@ -125,14 +125,14 @@ func announceUntil(ctx, working context.Context, group *errgroup.Group, node str
 		group.Go(func() error { return a.Run(working) })
 	}
 	poke()
-	changes.Follow(ctx, working, changed, func() {
+	changes.Follow(ctx, working, changed, changes.Paced(ctx, func() {
 		view := c.view(node)
 		view.Draining = kubeProxy.sick.Load()
 		carried.mark(working, view, c.services.GetStore())
 		for _, a := range announcers {
 			a.Set(view)
 		}
-	})
+	}))
 	drain(working, announcers)
 }
 

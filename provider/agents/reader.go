@@ -13,6 +13,7 @@ package agents
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -68,12 +69,28 @@ func (r *Reader) OnLeases(handler cache.ResourceEventHandler) error {
 	return err
 }
 
-// OnAnnouncements calls changed when a NodeAnnouncements has.
+// OnAnnouncements calls changed when what a NodeAnnouncements says has. One that is written again without a change is no news.
 func (r *Reader) OnAnnouncements(changed func()) error {
-	_, err := r.announcements.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { changed() }, UpdateFunc: func(any, any) { changed() }, DeleteFunc: func(any) { changed() },
-	})
+	_, err := r.announcements.AddEventHandler(onAnnouncements(changed))
 	return err
+}
+
+func onAnnouncements(changed func()) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { changed() }, DeleteFunc: func(any) { changed() },
+		UpdateFunc: func(before, after any) {
+			if !alike(before, after) {
+				changed()
+			}
+		},
+	}
+}
+
+// alike compares what [Reader.Whole] has of two.
+func alike(before, after any) bool {
+	a, known := before.(*v1alpha1.NodeAnnouncements)
+	b, is := after.(*v1alpha1.NodeAnnouncements)
+	return known && is && a.Announced == b.Announced && slices.Equal(a.Announcements, b.Announcements) && slices.Equal(a.Sessions, b.Sessions)
 }
 
 // Known reports whether all is there that can be had. What cannot be listed for a minute is not waited for: agents have everything in their

@@ -60,6 +60,37 @@ func TestReader_Whole(t *testing.T) {
 	}
 }
 
+// NodeAnnouncements that are written again and say the same make no pass.
+func TestReader_OnAnnouncements(t *testing.T) {
+	before := &v1alpha1.NodeAnnouncements{
+		Announced: 1, Announcements: []v1alpha1.Announcement{{Address: "192.0.2.1"}}, Sessions: []v1alpha1.BGPSession{{Peer: "tor"}},
+	}
+	for _, tt := range []struct {
+		name   string
+		change func(*v1alpha1.NodeAnnouncements)
+		want   int
+	}{
+		{name: "written again", change: func(a *v1alpha1.NodeAnnouncements) { a.RenewTime, a.ResourceVersion = metav1.NowMicro(), "2" }},
+		{name: "another address", change: func(a *v1alpha1.NodeAnnouncements) { a.Announcements[0].Address = "192.0.2.2" }, want: 1},
+		{name: "another session", change: func(a *v1alpha1.NodeAnnouncements) { a.Sessions[0].State = "Established" }, want: 1},
+		{name: "another number", change: func(a *v1alpha1.NodeAnnouncements) { a.Announced = 2 }, want: 1},
+	} {
+		after := before.DeepCopy()
+		tt.change(after)
+		got := 0
+		handler := onAnnouncements(func() { got++ })
+		if handler.OnUpdate(before, after); got != tt.want {
+			t.Errorf("%s: %d passes, want %d", tt.name, got, tt.want)
+		}
+		if handler.OnAdd(after, false); got != tt.want+1 {
+			t.Errorf("%s: a new one makes no pass", tt.name)
+		}
+		if handler.OnDelete(after); got != tt.want+2 {
+			t.Errorf("%s: one that is gone makes no pass", tt.name)
+		}
+	}
+}
+
 // Passes wait for both kinds, unless they cannot be had.
 func TestReader_Known(t *testing.T) {
 	r := newReader(t)

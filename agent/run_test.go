@@ -1,0 +1,56 @@
+package agent
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
+
+	"github.com/ccmadm/ccmadm/agent/changes"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/announce"
+)
+
+// viewed counts views.
+type viewed struct{ views atomic.Int32 }
+
+var _ announce.Announcer = (*viewed)(nil)
+
+// Run waits.
+func (v *viewed) Run(ctx context.Context) error { <-ctx.Done(); return nil }
+
+// Set counts.
+func (v *viewed) Set(*announce.View) { v.views.Add(1) }
+
+// Report says nothing.
+func (v *viewed) Report(*v1alpha1.NodeAgentStatus) {}
+
+// Drain has nothing.
+func (v *viewed) Drain(context.Context) {}
+
+// Whoever may write one object that matters to a view may do it all the time: that keeps no agent busy.
+func TestAnnounceUntil_ChangesWithoutEnd(t *testing.T) {
+	c, err := newCaches(&rest.Config{Host: "http://api.invalid"})
+	must(t, err)
+	changed, poke := changes.New()
+	working, stop := context.WithCancel(t.Context())
+	ctx, end := context.WithCancel(working)
+	group, announcer, ended := &errgroup.Group{}, &viewed{}, make(chan struct{})
+	go func() {
+		announceUntil(ctx, working, group, "w1", c, []announce.Announcer{announcer}, changed, poke)
+		close(ended)
+	}()
+	for start := time.Now(); time.Since(start) < 2*time.Second; time.Sleep(time.Millisecond) {
+		poke()
+	}
+	if n := announcer.views.Load(); n == 0 || n > 25 {
+		t.Errorf("two seconds of changes made %d views, want 25 at most", n)
+	}
+	end()
+	<-ended
+	stop()
+	must(t, group.Wait())
+}
