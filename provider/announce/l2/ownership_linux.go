@@ -20,6 +20,8 @@ const (
 	probeAgain = 30 * time.Second
 	// gratuitousInterval is how often an owner sends gratuitous ARP later, in case a switch has forgotten the address.
 	gratuitousInterval = time.Minute
+	// gratuitousLate is by how much that may be late: those of many addresses are sent in one look, which is at all of them.
+	gratuitousLate = time.Second
 	// defendInterval is how often an owner contradicts another program (RFC 5227, 2.4).
 	defendInterval = 10 * time.Second
 	// probeNodeAgain is the same for one that the machine of a Node has: a program that this agent replaces.
@@ -52,7 +54,7 @@ type ownership struct {
 
 // own brings what is announced in line with what is owned, says so in time, and returns when to look again.
 func (l *Announcer) own(now quorum.Instant, claims []announce.Claim) time.Duration {
-	next, changed := gratuitousInterval, false
+	changed := false
 	keep := map[netip.Addr]bool{}
 	for _, c := range claims {
 		if !l.quorum.Owns(now, c.Address) {
@@ -80,14 +82,30 @@ func (l *Announcer) own(now quorum.Instant, claims []announce.Claim) time.Durati
 			l.Log.Info("Released an address", "address", address)
 		}
 	}
-	for _, o := range l.owned { // what one did to its interface may have changed when another is due
-		next = min(next, max(0, o.next-now))
-	}
+	next := l.untilDue(now) // what one did to its interface may have changed when another is due
 	changed = l.forgetConflicts(claims) || changed
 	if changed {
 		l.Changed()
 	}
 	return next
+}
+
+// untilDue is the time until one of the addresses has to be looked at.
+func (l *Announcer) untilDue(now quorum.Instant) time.Duration {
+	next := gratuitousInterval
+	for _, o := range l.owned {
+		at := o.next
+		if o.repeats() {
+			at += gratuitousLate
+		}
+		next = min(next, max(0, at-now))
+	}
+	return next
+}
+
+// repeats reports whether nothing is due but gratuitous ARP that was sent as often as a new owner does.
+func (o *ownership) repeats() bool {
+	return o.announced && o.segment != nil && o.gratuitous >= len(gratuitousTimes())
 }
 
 // advance takes the next step with an address, if it is due, and reports whether the report has changed.
