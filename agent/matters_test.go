@@ -66,7 +66,7 @@ func TestFilters(t *testing.T) {
 		{"policy Local is new", services, nil, web, true},
 		{"policy Local, with an annotation", services, web, with(web, func(s *corev1.Service) { s.ResourceVersion = "2" }), false},
 		{"policy Local, deleted and made again", services, web, with(web, func(s *corev1.Service) { s.UID = "2" }), true},
-		{"policy Local, with a port for health checks", services, web, with(web, func(s *corev1.Service) { s.Spec.HealthCheckNodePort = 1 }), true},
+		{"policy Local, a port for health checks", services, web, with(web, func(s *corev1.Service) { s.Spec.HealthCheckNodePort = 1 }), true},
 		{"endpoints of policy Cluster", slices, sliceOfService("api"), sliceOfService("api", "w1"), false},
 		{"endpoints of policy Local", slices, sliceOfService("web"), sliceOfService("web", "w1"), true},
 		{"endpoints of policy Local move", slices, sliceOfService("web", "w1"), sliceOfService("web", "w2"), true},

@@ -106,6 +106,45 @@ func TestBGP_Refused(t *testing.T) {
 	noError(t, <-ended)
 }
 
+// TestBGP_Flaps has a router that ends the session again and again: it is reported as lost, and nothing as announced to it, until it lasts.
+func TestBGP_Flaps(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	r := newRouter(t, node1)
+	ctx, cancel := context.WithCancel(t.Context())
+	b := New(testr.New(t), func() {})
+	ended := make(chan error, 1)
+	go func() { ended <- b.Run(ctx) }()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1"}}
+	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.9.0.11"}}
+	b.Set(&announce.View{
+		Node: "w1", Nodes: map[string]*corev1.Node{"w1": node},
+		Claims: []announce.Claim{{Address: netip.MustParseAddr("192.0.2.50"), Level: v1alpha1.LevelBGP, Candidates: []string{"w1"}}},
+		Peers: map[string]*v1alpha1.BGPPeer{
+			"tor1": {ObjectMeta: metav1.ObjectMeta{Name: "tor1"}, Spec: routerAt("tor1", "10.9.0.1").BGPPeerSpec},
+		},
+	})
+	reports := func(state string, announced int) bool {
+		var status v1alpha1.NodeAgentStatus
+		b.Report(&status)
+		return len(status.Sessions) == 1 && status.Sessions[0].State == state && len(status.Announcements) == announced
+	}
+	for range freeLosses {
+		eventually(t, 15*time.Second, "the session is reported", func() bool { return reports(stateEstablished, 1) })
+		r.birdc("restart node1")
+		eventually(t, time.Second, "the loss is reported", func() bool { return reports(stateActive, 0) })
+	}
+	eventually(t, 15*time.Second, "the path arrives", func() bool { return len(r.nextHops(t, vip4)) == 1 })
+	for start := time.Now(); time.Since(start) < 2*sessionsEvery; time.Sleep(50 * time.Millisecond) {
+		if !reports(stateActive, 0) {
+			t.Fatal("a session that does not last is reported as established, or an address as announced")
+		}
+	}
+	cancel()
+	noError(t, <-ended)
+}
+
 // TestSpeaker_Close_Drained ends a speaker whose routers have agreed to a graceful restart: the session goes with a word.
 func TestSpeaker_Close_Drained(t *testing.T) {
 	if !inNamespace(t) {
