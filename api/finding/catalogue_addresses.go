@@ -32,8 +32,8 @@ func pending() []Kind {
 		{
 			ID: AddressInUse, Reason: "AddressInUse", Title: "Requested address is in use by another Service", Severity: SeverityError,
 			Why: "An address has one owner, or several that share it under one key.",
-			Do: "request another address, or give both Services the same ccmadm.dev/share-key; in two namespaces each also lists the " +
-				"other's namespace in ccmadm.dev/share-namespaces",
+			Do: "request another address, move this one with `ccmadm lb move`, or give both Services the same ccmadm.dev/share-key; in " +
+				"two namespaces each also lists the other's namespace in ccmadm.dev/share-namespaces",
 		},
 		{
 			ID: AddressOutsidePools, Reason: "AddressOutsidePools", Severity: SeverityError,

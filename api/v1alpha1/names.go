@@ -153,6 +153,9 @@ const (
 	// ShareNamespacesAnnotation on a Service lists the other namespaces, with commas, whose Services may have its address, if
 	// their key is the same and they list its namespace as well. See [ParseShareNamespaces].
 	ShareNamespacesAnnotation = "ccmadm.dev/share-namespaces"
+	// MoveToAnnotation on a Service lists which of its addresses which other Service may take over, ADDRESS=NAMESPACE/NAME with
+	// commas, if that one asks for the address. See [ParseMoveTo].
+	MoveToAnnotation = "ccmadm.dev/move-to"
 	// LevelAnnotation on a Service is NodeIP, where pools would serve it.
 	LevelAnnotation = "ccmadm.dev/level"
 	// ReassignAnnotation on a Service, true, gives it another address once: a pool's edit never does. It is removed then,

@@ -167,7 +167,7 @@ func (b *Balancer) pass(ctx context.Context) (time.Time, error) {
 	p := allocator.Allocate(s)
 	e.Plan = p
 	statuses := e.Statuses()
-	err := b.write(ctx, p, statuses, forgotten(objects.List[*corev1.Service](b.caches.services.GetStore())))
+	err := b.write(ctx, p, statuses, e.Machines.Proxy.There, forgotten(objects.List[*corev1.Service](b.caches.services.GetStore())))
 	b.mu.Lock()
 	b.statuses = statuses
 	b.mu.Unlock()

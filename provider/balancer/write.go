@@ -36,19 +36,21 @@ const (
 // write writes claims, then Services, whose addresses must not be published before they are claimed. It returns when
 // the caches have what was written: the next pass must not take its own work for another program's.
 func (b *Balancer) write(
-	ctx context.Context, p *allocator.Plan, statuses map[types.NamespacedName]*evaluation.Status, forgotten []*corev1.Service,
+	ctx context.Context, p *allocator.Plan, statuses map[types.NamespacedName]*evaluation.Status, overlap bool, forgotten []*corev1.Service,
 ) error {
-	w := &written{failed: map[types.NamespacedName]bool{}}
+	w := &written{failed: map[types.NamespacedName]bool{}, withdrawn: map[types.NamespacedName]bool{}}
 	claims := slices.Concat(slices.Collect(maps.Values(p.Claims)), p.Drop)
 	w.each(len(claims), func(i int) error { return b.writeClaim(ctx, p, claims[i], w) })
-	names := slices.Collect(maps.Keys(statuses))
-	w.each(len(names), func(i int) error {
-		st := statuses[names[i]]
-		if st.Elsewhere || w.failed[names[i]] {
-			return nil
-		}
-		return b.writeService(ctx, st, w)
-	})
+	o := orderOf(statuses, overlap)
+	for _, names := range [][]types.NamespacedName{o.rest, o.first, o.then} {
+		w.each(len(names), func(i int) error {
+			st := statuses[names[i]]
+			if st.Elsewhere || w.held(o, names[i]) {
+				return nil
+			}
+			return b.writeService(ctx, st, w)
+		})
+	}
 	w.each(len(forgotten), func(i int) error {
 		return b.writeService(ctx, forget(forgotten[i]), w)
 	})
@@ -65,8 +67,10 @@ type written struct {
 	errs []error
 	// refused are of Services that are left alone for a while. Others do not wait for them.
 	refused []error
-	failed  map[types.NamespacedName]bool // Services with a claim that was not written
-	seen    []func() bool
+	// failed are Services that were not written, or with a claim that was not. Of those withdrawn the status has no address that
+	// they lost.
+	failed, withdrawn map[types.NamespacedName]bool
+	seen              []func() bool
 }
 
 // each calls do for every index, several at once.
@@ -138,11 +142,9 @@ func (b *Balancer) writeClaim(ctx context.Context, p *allocator.Plan, c *allocat
 		w.expect(func() bool { return b.hasClaim(object, after) })
 		return nil
 	}
-	w.mu.Lock()
-	for _, owner := range c.Owners {
-		w.failed[owner] = true
+	for _, owner := range c.Concerned() {
+		w.lacks(owner, false)
 	}
-	w.mu.Unlock()
 	if apierrors.IsAlreadyExists(err) {
 		b.mu.Lock()
 		b.conflicts[c.Address] = b.Now()
@@ -168,14 +170,21 @@ func (b *Balancer) hasClaim(before, after *networkingv1.IPAddress) bool {
 // writeService patches metadata and status, as upstream's service controller does, and says what is wrong as an Event.
 func (b *Balancer) writeService(ctx context.Context, st *evaluation.Status, w *written) error {
 	patch, err := patchOf(st.Service, st.After)
-	if err != nil || patch == nil || b.rests(st.Service) {
+	if err != nil || patch == nil {
 		return err
+	}
+	if b.rests(st.Service) {
+		w.lacks(allocator.NameOf(st.After), false)
+		return nil
 	}
 	after, err := b.Client.CoreV1().Services(st.After.Namespace).Patch(ctx, st.After.Name, types.StrategicMergePatchType,
 		patch, metav1.PatchOptions{}, "status")
 	b.mu.Lock()
 	b.refused.note(b.Now(), st.Service, err)
 	b.mu.Unlock()
+	if err != nil {
+		w.lacks(allocator.NameOf(st.After), false)
+	}
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // the caches will say so, and ask for a pass
 		return nil
 	}
@@ -223,6 +232,7 @@ func (b *Balancer) withdraw(ctx context.Context, st *evaluation.Status, w *writt
 	switch {
 	case err == nil:
 		w.expect(func() bool { return b.caches.services.has(after.ResourceVersion) })
+		w.lacks(allocator.NameOf(after), true)
 		return nil
 	case objects.Refused(err) || apierrors.IsNotFound(err) || apierrors.IsConflict(err):
 		return nil // the whole patch is tried again

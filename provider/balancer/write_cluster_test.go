@@ -35,7 +35,7 @@ func TestCluster_LaggingCaches(t *testing.T) {
 	after.Annotations["example.com/any"] = "thing"
 	write := func(when string) {
 		t.Helper()
-		w := &written{failed: map[types.NamespacedName]bool{}}
+		w := &written{failed: map[types.NamespacedName]bool{}, withdrawn: map[types.NamespacedName]bool{}}
 		p := &allocator.Plan{Claims: map[netip.Addr]*allocator.Claim{stale.Address: stale}}
 		if err := b.writeClaim(t.Context(), p, stale, w); err != nil || !w.failed[allocator.NameOf(old)] {
 			t.Errorf("%s: write the claim: %v, failed: %v", when, err, w.failed)

@@ -19,6 +19,7 @@ type Request struct {
 	addresses []netip.Addr
 	Pool      string
 	sharing
+	moves    []v1alpha1.Move
 	reassign bool
 	NodeIP   bool // LevelAnnotation
 }
@@ -42,6 +43,7 @@ func requestOf(service *corev1.Service) (Request, *finding.Finding) {
 	first := func(keys []string) (string, string) { return firstOf(service, keys) }
 	r := Request{
 		sharing:  sharingOf(service),
+		moves:    movesOf(service),
 		reassign: service.Annotations[v1alpha1.ReassignAnnotation] == "true",
 		NodeIP:   service.Annotations[v1alpha1.LevelAnnotation] == string(v1alpha1.LevelNodeIP),
 	}

@@ -44,7 +44,7 @@ func (a *allocation) restore(as *Assignment, ipv6 bool) {
 func (a *allocation) adopt(as *Assignment, ipv6 bool, addresses []netip.Addr,
 	take func(*Assignment, netip.Addr) *finding.Finding,
 ) {
-	wanted, asks := as.Request.of(ipv6)
+	wanted, asks := a.wanted(as, ipv6)
 	for _, address := range addresses {
 		_, has := as.By[ipv6]
 		if has || address.Is6() != ipv6 || asks && wanted != address {
@@ -59,7 +59,7 @@ func (a *allocation) adopt(as *Assignment, ipv6 bool, addresses []netip.Addr,
 
 // giveRequested gives a Service the address that it requests. What it has stays, until it has that.
 func (a *allocation) giveRequested(as *Assignment, ipv6 bool) {
-	wanted, asks := as.Request.of(ipv6)
+	wanted, asks := a.wanted(as, ipv6)
 	if !asks || as.By[ipv6] == wanted {
 		return
 	}
@@ -97,7 +97,7 @@ func (a *allocation) share(as *Assignment, ipv6 bool) bool {
 // choose gives a Service any address, where it has none, or shall have another one.
 func (a *allocation) choose(as *Assignment, ipv6 bool) {
 	current, has := as.By[ipv6]
-	_, asks := as.Request.of(ipv6)
+	_, asks := a.wanted(as, ipv6)
 	switch {
 	case asks, len(as.Request.addresses) == 0 && as.Problem != nil && !has && as.Problem.ID != finding.SharingConflict:
 		return // what it asks for is wrong
@@ -182,6 +182,14 @@ func (a *allocation) poolsFor(as *Assignment, ipv6 bool) ([]*Pool, *finding.Find
 
 // take gives a certain address to a Service, or says why not.
 func (a *allocation) take(as *Assignment, address netip.Addr) *finding.Finding {
+	if problem := a.mayTake(as, address); problem != nil {
+		return problem
+	}
+	return a.join(as, address)
+}
+
+// mayTake says why pools do not give a certain address to a Service.
+func (a *allocation) mayTake(as *Assignment, address netip.Addr) *finding.Finding {
 	p := PoolOf(a.Pools, address)
 	switch {
 	case a.Plane.Has(address):
@@ -200,7 +208,7 @@ func (a *allocation) take(as *Assignment, address netip.Addr) *finding.Finding {
 	if a.Claims[address] == nil && !p.Free.Contains(address) {
 		return finding.AddressInUse.Errorf("%s", p.owner(address))
 	}
-	return a.join(as, address)
+	return nil
 }
 
 // join gives a certain address to a Service, whatever pools there are, or says whose it is.
@@ -220,12 +228,15 @@ func (a *allocation) join(as *Assignment, address netip.Addr) *finding.Finding {
 	case !c.Live():
 		c.Owners, c.Released = []types.NamespacedName{name}, time.Time{}
 	default:
-		for _, owner := range c.Owners {
-			if problem := a.shareWith(as, owner, address); problem != nil {
-				return problem
-			}
+		from, problem := a.leaver(as, c)
+		if problem == nil && from != nil {
+			problem = a.takeOver(as, from, c)
+		} else if problem == nil {
+			c.Owners = append(c.Owners, name)
 		}
-		c.Owners = append(c.Owners, name)
+		if problem != nil {
+			return problem
+		}
 	}
 	as.By[address.Is6()] = address
 	return nil

@@ -17,11 +17,12 @@ func serviceAnnotations() []string {
 	return []string{
 		v1alpha1.AllocatedAnnotation, v1alpha1.PoolAnnotation, v1alpha1.AddressesAnnotation,
 		v1alpha1.ShareKeyAnnotation, v1alpha1.ShareNamespacesAnnotation, v1alpha1.LevelAnnotation, v1alpha1.ReassignAnnotation, v1alpha1.PortsAnnotation,
+		v1alpha1.MoveToAnnotation,
 	}
 }
 
-// mistyped names an annotation with our prefix that nobody reads, and the one that was probably meant; empty: there is
-// none. One is enough: whoever writes Services can write thousands, and a condition has an end.
+// mistyped names an annotation with our prefix that nobody reads, and the one that was probably meant, or says why a list in one has
+// no effect; empty: there is none. One is enough: whoever writes Services can write thousands, and a condition has an end.
 func mistyped(service *corev1.Service) string {
 	const prefix = v1alpha1.GroupName + "/"
 	known := serviceAnnotations()
@@ -38,6 +39,9 @@ func mistyped(service *corev1.Service) string {
 			text += ": did you mean " + prefix + name + "?"
 		}
 		return text
+	}
+	if _, err := v1alpha1.ParseMoveTo(service.Annotations[v1alpha1.MoveToAnnotation]); err != nil {
+		return fmt.Sprintf("annotation %s has no effect: %v", v1alpha1.MoveToAnnotation, err)
 	}
 	return ""
 }

@@ -21,6 +21,8 @@ const (
 type Proxy struct {
 	// unknown: the manager may not read it.
 	Unknown, IPVS bool
+	// There: it has a configuration, so that it is what carries the packets.
+	There bool
 	// strictARP: a machine answers ARP for no address of kube-ipvs0.
 	strictARP bool
 }
@@ -36,7 +38,7 @@ func ReadProxy(cm *corev1.ConfigMap) Proxy {
 	if err := yaml.Unmarshal([]byte(cm.Data[ProxyKey]), &c); err != nil {
 		return Proxy{Unknown: true}
 	}
-	return Proxy{IPVS: c.Mode == "ipvs", strictARP: c.IPVS.StrictARP}
+	return Proxy{There: true, IPVS: c.Mode == "ipvs", strictARP: c.IPVS.StrictARP}
 }
 
 // answers says that every machine would answer ARP for an address of this level.

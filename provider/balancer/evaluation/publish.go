@@ -54,12 +54,16 @@ func (e *Inputs) publishClaimed(as *allocator.Assignment, st *Status) {
 	st.Complete = len(list) > 0 && len(list) == len(as.Addresses())
 }
 
-// lost reports whether a Service that we have served has an address in its status that belongs to a Service of another namespace.
+// lost reports whether a Service that we have served has an address in its status that belongs to a Service of another namespace, or
+// that it gave away.
 // Its annotation may not say that the address was ours: tenants can edit it, and kube-proxy would go on serving the address.
 func (e *Inputs) lost(as *allocator.Assignment, address netip.Addr) bool {
 	c := e.Plan.Claims[address]
 	if c == nil || !c.Live() || c.Has(allocator.NameOf(as.Service)) || allocator.Condition(as.Service) == nil {
 		return false
+	}
+	if as.Request.GivesAway(address) {
+		return true
 	}
 	return slices.ContainsFunc(c.Owners, func(o types.NamespacedName) bool { return o.Namespace != as.Service.Namespace })
 }
