@@ -17,6 +17,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/cmd/ccmadm/completion"
 	"github.com/ccmadm/ccmadm/cmd/ccmadm/externalips"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/lbmove"
 	"github.com/ccmadm/ccmadm/cmd/ccmadm/lbsuite"
 	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
 	"github.com/ccmadm/ccmadm/doctor/network"
@@ -29,11 +30,11 @@ func newLB(s workflow.Streams) *cobra.Command {
 		Use:   "lb",
 		Short: "Show and test load balancers: addresses, announcing Nodes, and problems",
 		Long: `LoadBalancer Services of the provider onprem, and the control plane's own address. "ccmadm lb test" tests those of any
-implementation, with Services of its own. The other commands change nothing.`,
+implementation, with Services of its own, and "ccmadm lb move" moves an address. The other commands change nothing.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newLBList(s), newLBWhy(s), newLBPools(s), newLBProbe(s), newLBVIP(s), newLBExternalIPs(s), newLBTest(s))
+	cmd.AddCommand(newLBList(s), newLBWhy(s), newLBPools(s), newLBProbe(s), newLBVIP(s), newLBExternalIPs(s), newLBMove(s), newLBTest(s))
 	return cmd
 }
 
@@ -51,6 +52,21 @@ func newLBTest(s workflow.Streams) *cobra.Command {
 	o.declareKubeconfig(cmd)
 	test := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return asked(test(cmd, args)) }
+	return cmd
+}
+
+// newLBMove is the move of package lbmove, with the connection of all commands.
+func newLBMove(s workflow.Streams) *cobra.Command {
+	var o observer
+	cmd := lbmove.NewCommand(s, exitStatuses(
+		ending{finding.ExitDone, "the addresses have moved, now or before; with --dry-run they can"},
+		ending{finding.ExitError, "the cluster does not answer, or refuses a change"},
+		ending{finding.ExitPreflight, "a check failed, and nothing was changed"},
+		ending{finding.ExitNotInTime, "the annotations are set, and the cloud-controller-manager has not moved the addresses in time"},
+	), o.config, completion.Pair(o.connect))
+	o.declareKubeconfig(cmd)
+	move := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return asked(move(cmd, args)) }
 	return cmd
 }
 

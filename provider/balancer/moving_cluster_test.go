@@ -205,7 +205,9 @@ func (c *cluster) proxied() {
 	if _, err := maps.Create(c.Context(), cm, metav1.CreateOptions{}); err != nil {
 		c.Fatal(err)
 	}
-	c.Cleanup(func() { _ = maps.Delete(context.WithoutCancel(c.Context()), evaluation.ProxyName, metav1.DeleteOptions{}) })
+	c.Cleanup(func() {
+		_ = maps.Delete(context.WithoutCancel(c.Context()), evaluation.ProxyName, metav1.DeleteOptions{})
+	})
 	for !c.leader.caches.proxyMode().There {
 		time.Sleep(5 * time.Millisecond)
 	}

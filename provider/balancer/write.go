@@ -95,6 +95,26 @@ func (w *written) fail(list *[]error, err error) {
 	*list = append(*list, err)
 }
 
+// lacks notes that a Service is not as it should be. Withdrawn says that what it lost is out of its status all the same.
+func (w *written) lacks(name types.NamespacedName, withdrawn bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failed[name] = true
+	if withdrawn {
+		w.withdrawn[name] = true
+	}
+}
+
+// held reports whether a Service waits for the next pass, since one before it was not written: with kube-proxy the one that loses
+// an address keeps it until the other has it, otherwise the other one waits until it is free.
+func (w *written) held(o *order, name types.NamespacedName) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.failed[name] || slices.ContainsFunc(o.others[name], func(other types.NamespacedName) bool {
+		return w.failed[other] && (o.overlap || !w.withdrawn[other])
+	})
+}
+
 // expect remembers what the caches must have.
 func (w *written) expect(seen func() bool) {
 	w.mu.Lock()

@@ -161,9 +161,14 @@ func Nodes(connect Connect) cobra.CompletionFunc {
 	})
 }
 
-// Services completes NAMESPACE/NAME of Services of type LoadBalancer.
-func Services(connect Connect) cobra.CompletionFunc {
-	return one(fromCluster(connect, func(ctx context.Context, client kubernetes.Interface) ([]cobra.Completion, error) {
+// Services completes NAMESPACE/NAME of a Service of type LoadBalancer.
+func Services(connect Connect) cobra.CompletionFunc { return most(1, balanced(connect)) }
+
+// Pair completes NAMESPACE/NAME of two Services of type LoadBalancer.
+func Pair(connect Connect) cobra.CompletionFunc { return most(2, balanced(connect)) }
+
+func balanced(connect Connect) cobra.CompletionFunc {
+	return fromCluster(connect, func(ctx context.Context, client kubernetes.Interface) ([]cobra.Completion, error) {
 		list, err := client.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return nil, err
@@ -175,7 +180,7 @@ func Services(connect Connect) cobra.CompletionFunc {
 			}
 		}
 		return names, nil
-	}))
+	})
 }
 
 // Pools completes names of AddressPools.
@@ -201,7 +206,7 @@ func Pools(connect Connect) cobra.CompletionFunc {
 
 // Runs completes numbers of the journal's runs.
 func Runs(connect Connect) cobra.CompletionFunc {
-	return one(fromCluster(connect, func(ctx context.Context, client kubernetes.Interface) ([]cobra.Completion, error) {
+	return most(1, fromCluster(connect, func(ctx context.Context, client kubernetes.Interface) ([]cobra.Completion, error) {
 		runs, err := journal.Read(ctx, client)
 		if err != nil {
 			return nil, err
@@ -214,9 +219,10 @@ func Runs(connect Connect) cobra.CompletionFunc {
 	}))
 }
 
-func one(complete cobra.CompletionFunc) cobra.CompletionFunc {
+// most completes so many arguments.
+func most(count int, complete cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, given []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if len(given) > 0 {
+		if len(given) >= count {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		return complete(cmd, given, typed)

@@ -47,6 +47,13 @@ func (p *planner) try() bool {
 	return blocked
 }
 
+// Allocate asks the allocator who would have which address with the pools that there are, if some Services, by NAMESPACE/NAME, were
+// other ones.
+func (r *Cluster) Allocate(replaced map[string]*corev1.Service) *allocator.Plan {
+	p := &planner{ground: newGround(r)}
+	return allocator.Allocate(p.snapshot(p.pools, p.present, replaced))
+}
+
 // refuse says why the Service would not get its addresses.
 func (c *candidate) refuse(as *allocator.Assignment, got []netip.Addr) {
 	switch {

@@ -82,6 +82,9 @@ func firstOf(service *corev1.Service, keys []string) (string, string) {
 	return "", ""
 }
 
+// Addresses are those that the Service asks for.
+func (r Request) Addresses() []netip.Addr { return slices.Clone(r.addresses) }
+
 // of returns the address of the family that is asked for.
 func (r Request) of(ipv6 bool) (netip.Addr, bool) {
 	i := slices.IndexFunc(r.addresses, func(a netip.Addr) bool { return a.Is6() == ipv6 })

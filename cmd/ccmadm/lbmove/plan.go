@@ -1,0 +1,229 @@
+package lbmove
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/externalips"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+)
+
+// State is how far a move has come.
+type State string
+
+// A move that is UnderWay has its annotations, and waits for the cloud-controller-manager.
+const (
+	Planned  State = "Planned"
+	UnderWay State = "UnderWay"
+	Moved    State = "Moved"
+)
+
+// Plan is what to do, and what is against it.
+type Plan struct {
+	// Old and New are NAMESPACE/NAME.
+	Old       string   `json:"old"`
+	New       string   `json:"new"`
+	Addresses []string `json:"addresses"`
+	State     State    `json:"state"`
+	Changes   []Change `json:"changes,omitempty"`
+	Checks    []Check  `json:"failedChecks,omitempty"`
+	Notes     []string `json:"notes,omitempty"`
+
+	addresses []netip.Addr
+	old, next *corev1.Service
+}
+
+// Change is an annotation to set, or to remove if it is to be empty.
+type Change struct {
+	Service    string `json:"service"`
+	Annotation string `json:"annotation"`
+	Before     string `json:"before,omitempty"`
+	After      string `json:"after,omitempty"`
+}
+
+// Check is one that failed.
+type Check struct {
+	Message string `json:"message"`
+	Do      string `json:"do"`
+	// Force says that --force skips it.
+	Force bool `json:"force"`
+}
+
+// planner makes a plan.
+type planner struct {
+	*Plan
+	cluster       *externalips.Cluster
+	slices        []discoveryv1.EndpointSlice
+	oldName, name types.NamespacedName
+	now           *allocator.Plan
+}
+
+func newPlan(cluster *externalips.Cluster, slices []discoveryv1.EndpointSlice, old, next types.NamespacedName) *Plan {
+	p := &planner{Plan: &Plan{Old: old.String(), New: next.String(), State: Planned}, cluster: cluster, slices: slices, oldName: old, name: next}
+	for i := range cluster.Services {
+		switch s := &cluster.Services[i]; allocator.NameOf(s) {
+		case old:
+			p.old = s
+		case next:
+			p.next = s
+		}
+	}
+	oldServed, nextServed := p.checkKind(p.old, old), p.checkKind(p.next, next)
+	if !oldServed || !nextServed {
+		return p.Plan
+	}
+	p.now = cluster.Allocate(nil)
+	p.find()
+	if len(p.addresses) == 0 {
+		p.checkAddress()
+		return p.Plan
+	}
+	p.change()
+	p.judgeState()
+	if p.State != Moved {
+		p.check()
+		p.try()
+	}
+	return p.Plan
+}
+
+// fail adds a check that failed. It may quote what tenants wrote.
+func (p *planner) fail(force bool, do, format string, args ...any) {
+	p.Checks = append(p.Checks, Check{Message: finding.Clean(fmt.Sprintf(format, args...)), Do: finding.Clean(do), Force: force})
+}
+
+// find tells which addresses are meant: those of a move that has begun or is done, otherwise all of OLD.
+func (p *planner) find() {
+	for _, m := range movesOf(p.old) {
+		c := p.claim(m.Address)
+		if m.To == p.name && c != nil && (c.Has(p.name) || c.Has(p.oldName)) && p.asks(m.Address) {
+			p.addresses = append(p.addresses, m.Address)
+		}
+	}
+	if len(p.addresses) == 0 {
+		published := allocator.Earlier(p.old, true)
+		for _, address := range published {
+			if c := p.claim(address); c != nil && c.Has(p.oldName) {
+				p.addresses = append(p.addresses, address)
+			}
+		}
+	}
+	for _, address := range p.addresses {
+		p.Addresses = append(p.Addresses, address.String())
+	}
+}
+
+// asks reports whether NEW asks for the address by now.
+func (p *planner) asks(address netip.Addr) bool {
+	return slices.Contains(p.now.Services[p.name].Request.Addresses(), address)
+}
+
+// claim is who has the address, as the objects say; nil: nobody.
+func (p *planner) claim(address netip.Addr) *allocator.Claim {
+	for i := range p.cluster.Claims {
+		c, ours := allocator.ParseClaim(&p.cluster.Claims[i])
+		if ours && c.Address == address && c.Live() {
+			return c
+		}
+	}
+	return nil
+}
+
+func movesOf(s *corev1.Service) []v1alpha1.Move {
+	moves, err := v1alpha1.ParseMoveTo(s.Annotations[v1alpha1.MoveToAnnotation])
+	if err != nil {
+		return nil // it gives no consent, and is replaced
+	}
+	return moves
+}
+
+// change finds the annotations that differ.
+func (p *planner) change() {
+	given := without(movesOf(p.old), p.addresses)
+	for _, address := range p.addresses {
+		given = append(given, v1alpha1.Move{Address: address, To: p.name})
+	}
+	p.set(p.old, v1alpha1.MoveToAnnotation, join(given))
+	p.set(p.next, v1alpha1.MoveToAnnotation, join(without(movesOf(p.next), p.addresses)))
+	asked := slices.Clone(p.addresses)
+	for _, address := range p.now.Services[p.name].Request.Addresses() {
+		if !slices.ContainsFunc(p.addresses, func(a netip.Addr) bool { return a.Is6() == address.Is6() }) {
+			asked = append(asked, address) // of the other family
+		}
+	}
+	p.set(p.next, v1alpha1.AddressesAnnotation, join(asked))
+}
+
+func (p *planner) set(s *corev1.Service, annotation, value string) {
+	before := s.Annotations[annotation]
+	if same(before, value) {
+		return
+	}
+	p.Changes = append(p.Changes, Change{Service: s.Namespace + "/" + s.Name, Annotation: annotation, Before: finding.Clean(before), After: value})
+}
+
+// same ignores spaces and the order.
+func same(a, b string) bool {
+	list := func(text string) []string {
+		return slices.Sorted(slices.Values(strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == ' ' })))
+	}
+	return slices.Equal(list(a), list(b))
+}
+
+// judgeState tells a new move from one that has begun, or is done.
+func (p *planner) judgeState() {
+	switch {
+	case len(p.Changes) > 0:
+	case p.arrived(p.old, p.next):
+		p.State = Moved
+	default:
+		p.State = UnderWay
+	}
+}
+
+// arrived reports whether NEW has all of the addresses, and OLD none of them.
+func (p *Plan) arrived(old, next *corev1.Service) bool {
+	before, after := allocator.Earlier(old, true), allocator.Earlier(next, true)
+	for _, address := range p.addresses {
+		if slices.Contains(before, address) || !slices.Contains(after, address) {
+			return false
+		}
+	}
+	return true
+}
+
+// changed is a Service with the annotations of the plan.
+func (p *Plan) changed(s *corev1.Service) *corev1.Service {
+	after := s.DeepCopy()
+	for _, c := range p.Changes {
+		switch {
+		case c.Service != s.Namespace+"/"+s.Name:
+		case c.After == "":
+			delete(after.Annotations, c.Annotation)
+		default:
+			metav1.SetMetaDataAnnotation(&after.ObjectMeta, c.Annotation, c.After)
+		}
+	}
+	return after
+}
+
+func without(moves []v1alpha1.Move, addresses []netip.Addr) []v1alpha1.Move {
+	return slices.DeleteFunc(moves, func(m v1alpha1.Move) bool { return slices.Contains(addresses, m.Address) })
+}
+
+func join[T fmt.Stringer](list []T) string {
+	var texts []string
+	for _, item := range list {
+		texts = append(texts, item.String())
+	}
+	return strings.Join(texts, ",")
+}

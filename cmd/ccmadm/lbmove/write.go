@@ -1,0 +1,160 @@
+package lbmove
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/retry"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+)
+
+// lookEvery is how often the Services are looked at while the command waits.
+const lookEvery = 100 * time.Millisecond
+
+// write sets the annotations: those of OLD first, which have no effect alone. Again says that a Service was changed by somebody else, so
+// that the plan is no longer right.
+func (m *move) write(ctx context.Context, p *Plan) (again bool, _ error) {
+	for _, dry := range []bool{true, false} {
+		for _, s := range []*corev1.Service{p.old, p.next} {
+			patch, err := p.patchOf(s)
+			if err != nil {
+				return false, err
+			}
+			if patch == nil {
+				continue
+			}
+			options := metav1.PatchOptions{FieldManager: v1alpha1.FieldManager}
+			if dry {
+				options.DryRun = []string{metav1.DryRunAll}
+			}
+			err = m.patch(ctx, s, patch, options)
+			if apierrors.IsConflict(err) {
+				return true, fmt.Errorf("annotate Service/%s/%s: %w", s.Namespace, s.Name, err)
+			}
+			if err != nil {
+				return false, p.unwritten(s, dry, err)
+			}
+		}
+	}
+	return false, nil
+}
+
+// unwritten says what is left of a run that ends here.
+func (p *Plan) unwritten(s *corev1.Service, dry bool, err error) error {
+	err = fmt.Errorf("annotate Service/%s/%s: %w", s.Namespace, s.Name, err)
+	if dry {
+		return finding.Errorf("%w; nothing was changed", err)
+	}
+	return finding.Errorf("%w", err).WithHint("run the same command again, which goes on; or kubectl -n %s annotate service %s %s-",
+		p.old.Namespace, p.old.Name, v1alpha1.MoveToAnnotation)
+}
+
+func (m *move) patch(ctx context.Context, s *corev1.Service, patch []byte, options metav1.PatchOptions) error {
+	return retry.Do(ctx, each, m.timeout, nil, func(ctx context.Context) error {
+		_, err := m.client.CoreV1().Services(s.Namespace).Patch(ctx, s.Name, types.MergePatchType, patch, options)
+		return err
+	})
+}
+
+// patchOf changes the Service as it was looked at; nil: nothing differs.
+func (p *Plan) patchOf(s *corev1.Service) ([]byte, error) {
+	annotations := map[string]any{}
+	for _, c := range p.Changes {
+		if c.Service != s.Namespace+"/"+s.Name {
+			continue
+		}
+		annotations[c.Annotation] = c.After
+		if c.After == "" {
+			annotations[c.Annotation] = nil
+		}
+	}
+	if len(annotations) == 0 {
+		return nil, nil
+	}
+	return json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": s.ResourceVersion, "annotations": annotations}})
+}
+
+// follow waits until the address has moved.
+func (m *move) follow(ctx context.Context, p *Plan) error {
+	m.began(p)
+	began := time.Now()
+	var next *corev1.Service
+	var last error
+	for time.Since(began) < m.timeout {
+		var old *corev1.Service
+		old, next, last = m.look(ctx)
+		if last != nil && !retry.Temporary(last) {
+			return last
+		}
+		if last == nil && p.arrived(old, next) {
+			p.State = Moved
+			m.moved(p, time.Since(began))
+			return m.shown(p, m.finish(ctx, p))
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(lookEvery):
+		}
+	}
+	p.State = UnderWay
+	return m.shown(p, late(p, next, m.timeout, last))
+}
+
+func (m *move) look(ctx context.Context) (old, next *corev1.Service, err error) {
+	ctx, cancel := context.WithTimeout(ctx, each)
+	defer cancel()
+	get := func(name types.NamespacedName) *corev1.Service {
+		if err != nil {
+			return nil
+		}
+		var s *corev1.Service
+		if s, err = m.client.CoreV1().Services(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{}); err != nil {
+			err = fmt.Errorf("get Service/%s: %w", name, err)
+		}
+		return s
+	}
+	return get(m.old), get(m.next), err
+}
+
+// late says what is known of a move that was not in time.
+func late(p *Plan, next *corev1.Service, timeout time.Duration, last error) error {
+	why := "the cloud-controller-manager has said nothing about it"
+	switch {
+	case last != nil:
+		why = last.Error()
+	case next != nil && allocator.Condition(next) != nil && allocator.Condition(next).Status == metav1.ConditionFalse:
+		c := allocator.Condition(next)
+		why = finding.Clean(c.Reason + ": " + c.Message)
+	}
+	return &finding.Error{
+		Code: finding.ExitNotInTime,
+		Err:  fmt.Errorf("move %s to Service/%s: not done after %s: %s", strings.Join(p.Addresses, ", "), p.New, timeout, why),
+		Hint: "ccmadm status shows whether the cloud-controller-manager runs, and ccmadm lb why " + p.New + " what keeps the address; the same " +
+			"command goes on waiting",
+	}
+}
+
+// finish takes the need of an address from OLD, if that was asked for.
+func (m *move) finish(ctx context.Context, p *Plan) error {
+	if !m.releaseOld || m.dryRun || p.State != Moved {
+		return nil
+	}
+	err := m.patch(ctx, p.old, []byte(`{"spec":{"type":"ClusterIP"}}`), metav1.PatchOptions{FieldManager: v1alpha1.FieldManager})
+	if err != nil {
+		return finding.Errorf("change Service/%s to type ClusterIP: %w", p.Old, err).
+			WithHint("the address has moved; run the same command again for the rest")
+	}
+	p.Notes = append(p.Notes, "Service/"+p.Old+" is of type ClusterIP now, without an address")
+	return nil
+}
