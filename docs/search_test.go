@@ -57,6 +57,7 @@ func TestSearch(t *testing.T) {
 		"kube-vip":             "tasks/migrate-from-kube-vip.md",
 		"external IPs at L2":   "tasks/load-balancers-l2.md",
 		"Services by BGP":      "tasks/load-balancers-bgp.md",
+		"ingress-nginx":        "tasks/move-an-address.md",
 		"address pools":        "tasks/load-balancer-pools.md",
 		"Calico":               "tasks/with-calico.md",
 		"Cilium":               "tasks/with-cilium.md",

@@ -169,11 +169,11 @@ func (s *served) get(name string) *corev1.Service {
 func (s *served) address(name string) string { return join(allocator.Earlier(s.get(name), true)) }
 
 // run runs the command against a cluster, and returns its exit status and what it printed.
-func (s *served) run(config *rest.Config, args ...string) (int, string) {
+func (s *served) run(config *rest.Config, line string) (int, string) {
 	s.Helper()
 	var out bytes.Buffer
 	cmd := NewCommand(workflow.Streams{Out: &out, Err: &out}, "", func(workflow.Streams) (*rest.Config, error) { return config, nil }, nil)
-	cmd.SetArgs(args)
+	cmd.SetArgs(strings.Fields(strings.TrimPrefix(line, "ccmadm lb move")))
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	err := cmd.ExecuteContext(s.Context())
 	if err == nil {
@@ -191,30 +191,30 @@ func (s *served) run(config *rest.Config, args ...string) (int, string) {
 func TestCluster_Move(t *testing.T) {
 	s := serve(t, "cli-a/old", "cli-b/new")
 	moved := s.address("cli-a/old")
-	if code, out := s.run(s.config, "cli-a/old", "cli-b/new", "--dry-run"); code != 0 || !strings.Contains(out, "Nothing was changed.") {
+	if code, out := s.run(s.config, "ccmadm lb move cli-a/old cli-b/new --dry-run"); code != 0 || !strings.Contains(out, "Nothing was changed.") {
 		t.Errorf("dry run: %d %s", code, out)
 	}
 	if got := s.get("cli-a/old").Annotations[v1alpha1.MoveToAnnotation]; got != "" || s.address("cli-a/old") != moved {
 		t.Errorf("a dry run sets %q", got)
 	}
-	code, out := s.run(s.config, "cli-a/old", "cli-b/new")
+	code, out := s.run(s.config, "ccmadm lb move cli-a/old cli-b/new")
 	if code != 0 || s.address("cli-b/new") != moved || s.address("cli-a/old") == moved {
 		t.Fatalf("exit status %d, old %s, new %s: %s", code, s.address("cli-a/old"), s.address("cli-b/new"), out)
 	}
 	t.Log(out)
-	code, out = s.run(s.config, "cli-a/old", "cli-b/new")
+	code, out = s.run(s.config, "ccmadm lb move cli-a/old cli-b/new")
 	if code != 0 || out != moved+" has moved from Service/cli-a/old to Service/cli-b/new: nothing to do\n" {
 		t.Errorf("again: %d %s", code, out)
 	}
-	code, out = s.run(s.config, "cli-b/new", "cli-a/old", "-o", "json")
+	code, out = s.run(s.config, "ccmadm lb move cli-b/new cli-a/old -o json")
 	if code != 0 || s.address("cli-a/old") != moved || !strings.Contains(out, `"state": "Moved"`) {
 		t.Errorf("back: %d, %s has it: %s", code, s.address("cli-a/old"), out)
 	}
-	code, out = s.run(s.config, "cli-a/old", "cli-b/new", "--release-old")
+	code, out = s.run(s.config, "ccmadm lb move cli-a/old cli-b/new --release-old")
 	if old := s.get("cli-a/old"); code != 0 || old.Spec.Type != corev1.ServiceTypeClusterIP || s.address("cli-b/new") != moved {
 		t.Errorf("--release-old: %d, OLD is %s: %s", code, old.Spec.Type, out)
 	}
-	if code, out = s.run(s.config, "cli-b/new", "cli-a/old"); code != 3 || !strings.Contains(out, "is of type ClusterIP, not LoadBalancer") {
+	if code, out = s.run(s.config, "ccmadm lb move cli-b/new cli-a/old"); code != 3 || !strings.Contains(out, "is of type ClusterIP, not LoadBalancer") {
 		t.Errorf("back to a ClusterIP: %d %s", code, out)
 	}
 }
@@ -224,15 +224,15 @@ func TestCluster_MoveWithoutManager(t *testing.T) {
 	s := serve(t, "late-a/old", "late-b/new")
 	moved := s.address("late-a/old")
 	s.stop()
-	code, out := s.run(s.config, "late-a/old", "late-b/new", "--timeout", "1s")
+	code, out := s.run(s.config, "ccmadm lb move late-a/old late-b/new --timeout 1s")
 	if code != 4 || !strings.Contains(out, "not done after 1s: the cloud-controller-manager has said nothing about it") {
 		t.Errorf("exit status %d: %s", code, out)
 	}
-	if code, out = s.run(s.config, "late-a/old", "late-b/new", "--dry-run"); code != 0 || !strings.Contains(out, "is on its way") {
+	if code, out = s.run(s.config, "ccmadm lb move late-a/old late-b/new --dry-run"); code != 0 || !strings.Contains(out, "is on its way") {
 		t.Errorf("dry run: %d %s", code, out)
 	}
 	s.lead()
-	if code, out = s.run(s.config, "late-a/old", "late-b/new"); code != 0 || s.address("late-b/new") != moved {
+	if code, out = s.run(s.config, "ccmadm lb move late-a/old late-b/new"); code != 0 || s.address("late-b/new") != moved {
 		t.Errorf("exit status %d, NEW has %s: %s", code, s.address("late-b/new"), out)
 	}
 }
@@ -263,7 +263,7 @@ func TestCluster_MoveOverloaded(t *testing.T) {
 	var count atomic.Int32
 	config := rest.CopyConfig(s.config)
 	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return flaky{rt, &count} })
-	if code, out := s.run(config, "busy-a/old", "busy-b/new"); code != 0 || s.address("busy-b/new") != moved || count.Load() < 4 {
+	if code, out := s.run(config, "ccmadm lb move busy-a/old busy-b/new"); code != 0 || s.address("busy-b/new") != moved || count.Load() < 4 {
 		t.Errorf("exit status %d after %d answers: %s", code, count.Load(), out)
 	}
 }
@@ -291,14 +291,14 @@ func TestCluster_MoveByTenant(t *testing.T) {
 	}
 	config := rest.CopyConfig(s.config)
 	config.Impersonate.UserName = "tenant"
-	code, out := s.run(config, "rbac-a/old", "rbac-b/new")
+	code, out := s.run(config, "ccmadm lb move rbac-a/old rbac-b/new")
 	if code != 1 || !strings.Contains(out, "forbidden") || !strings.Contains(out, "nothing was changed") {
 		t.Errorf("exit status %d: %s", code, out)
 	}
 	if got := s.get("rbac-b/new").Annotations[v1alpha1.AddressesAnnotation]; got != "" || s.address("rbac-a/old") != moved {
 		t.Errorf("NEW requests %q, and OLD has %s", got, s.address("rbac-a/old"))
 	}
-	code, out = s.run(config, "rbac-b/new", "rbac-a/old") // nor can it push its own address onto another's Service
+	code, out = s.run(config, "ccmadm lb move rbac-b/new rbac-a/old") // nor can it push its own address onto another's Service
 	if code != 1 || !strings.Contains(out, "nothing was changed") || s.get("rbac-b/new").Annotations[v1alpha1.MoveToAnnotation] != "" {
 		t.Errorf("exit status %d: %s", code, out)
 	}
