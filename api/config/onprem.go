@@ -23,7 +23,7 @@ const (
 	MinSilence = time.Minute
 )
 
-// OnPremConfiguration is the file behind --cloud-config:
+// OnPremConfiguration is the configuration file of provider onprem:
 //
 //	apiVersion: ccmadm.dev/v1alpha1
 //	kind: OnPremConfiguration
@@ -48,23 +48,22 @@ type OnPremConfiguration struct {
 	// InstanceType becomes the label node.kubernetes.io/instance-type in the same way.
 	InstanceType string `json:"instanceType,omitempty"`
 
-	// Inventory lists the machines. Without one, every machine is served as it
-	// presents itself. With one, site, region, zone and type are the inventory's;
-	// what is said above is for Nodes that are not in it. A site that is named here
-	// must be the inventory's.
+	// Inventory is where the list of machines is. Without one, every machine that joins is accepted. With one, site, region,
+	// zone and type are the inventory's; the fields above are for Nodes that are not in it. A site that is set here must be
+	// the inventory's.
 	Inventory *InventorySource `json:"inventory,omitempty"`
 
-	// LoadBalancers is about Services of type LoadBalancer.
+	// LoadBalancers is for Services of type LoadBalancer.
 	LoadBalancers LoadBalancers `json:"loadBalancers,omitzero"`
 }
 
-// LoadBalancers is about Services of type LoadBalancer without a class.
+// LoadBalancers is for Services of type LoadBalancer.
 type LoadBalancers struct {
 	// Enabled false leaves them to another implementation, MetalLB for instance. Default: true.
 	Enabled *bool `json:"enabled,omitempty"`
-	// WithdrawEndpoints false leaves the pods of a machine that is gone in Services until kube-controller-manager gives up
-	// its Node, after some 50 seconds. Otherwise they are out once the machine no longer answers by TCP and its kubelet
-	// has not renewed its Lease, after some 12 seconds. Default: true.
+	// WithdrawEndpoints removes the pods of a failed machine from Services after about 12 seconds: its port 10391 does not
+	// answer, and its kubelet has not renewed its Lease. With false they stay until kube-controller-manager marks the Node,
+	// after about 50 seconds. Default: true.
 	WithdrawEndpoints *bool `json:"withdrawEndpoints,omitempty"`
 	// NodeNetworks are the networks of the Nodes, such as 192.0.2.0/24. At level NodeIP an address of a Node that is in none
 	// of them is not published, unless the inventory lists it. Default: those that the agents of other Nodes report.
@@ -90,8 +89,8 @@ func (l LoadBalancers) Withdraws() bool {
 // On returns whether Services are served.
 func (l LoadBalancers) On() bool { return l.Enabled == nil || *l.Enabled }
 
-// InventorySource is the place where the machines are listed. One of file,
-// configMap and url is required.
+// InventorySource is where the list of machines is. One of file, configMap and url is
+// required.
 //
 // +oneOf=file,configMap,url
 type InventorySource struct {
@@ -103,25 +102,25 @@ type InventorySource struct {
 	// URL is an https address.
 	// +pattern=^https://.
 	URL string `json:"url,omitempty"`
-	// CAFile holds who vouches for the URL's server, if not one of the system's authorities.
+	// CAFile has the certificates of the authorities that sign the URL's server. Default: those of the system.
 	CAFile string `json:"caFile,omitempty"`
 	// Timeout of one request to the URL. Default: 10s.
 	Timeout metav1.Duration `json:"timeout,omitzero"`
 	// Interval between two readings. Default: 10s, and 30s for the URL. A file and a
 	// ConfigMap are also read as soon as they change.
 	Interval metav1.Duration `json:"interval,omitzero"`
-	// MaxLossPercent of the machines may vanish from one reading to the next, but
-	// always one; with more, the reading is rejected. Default: 20.
+	// MaxLossPercent is how many of the machines may be missing in the next reading, and always one. With more missing, the
+	// reading is rejected. Default: 20.
 	MaxLossPercent int `json:"maxLossPercent,omitempty"`
-	// MaxAge of an inventory from which a Node may be deleted. Default: 10m.
+	// MaxAge of an inventory by which a Node may be deleted. Default: 10m.
 	MaxAge metav1.Duration `json:"maxAge,omitzero"`
-	// Silence of a kubelet before its Node may be deleted, one minute at least.
+	// Silence is how long a kubelet has not posted its status before its Node may be deleted, one minute at least.
 	// Default: 5m.
 	Silence metav1.Duration `json:"silence,omitzero"`
 	// DeletionDelay between the announcement of a deletion and the deletion.
 	// Default: 5m.
 	DeletionDelay metav1.Duration `json:"deletionDelay,omitzero"`
-	// DryRun announces deletions and does none.
+	// DryRun announces deletions, and deletes no Node.
 	DryRun bool `json:"dryRun,omitempty"`
 }
 

@@ -20,6 +20,20 @@ import (
 
 //go:generate go test . -run ^TestReference$ -count=1 -update
 
+// onPremIntro tells the file from that of the CloudConfiguration, which names it.
+const onPremIntro = "The configuration file of provider `onprem`, apiVersion `ccmadm.dev/v1alpha1`, kind `OnPremConfiguration`. Every field is " +
+	"optional. It is a file of its own: the [CloudConfiguration](configuration.md) names it in `cloudConfig: {file: cloud.conf}`, " +
+	"and `ccmadm init` in `--cloud-config cloud.conf`. In the cluster it is key `cloud.conf` of Secret `kube-system/ccmadm-cloud-config`. " +
+	"[Inventory](../tasks/inventory.md) and [load balancers](../tasks/load-balancers-l2.md#use-another-implementation) use it.\n\n" +
+	"## Change the file\n\n" +
+	"**The file replaces the former one as a whole.** Fields that it omits lose their values: site, zone, `inventory`. Start " +
+	"with the file that is in use:\n\n" +
+	"<!-- illustration: kubectl alone; the cluster is yours -->\n" +
+	"```\nkubectl -n kube-system get secret ccmadm-cloud-config -o jsonpath='{.data.cloud\\.conf}' | base64 -d > cloud.conf\n```\n\n" +
+	"Without this Secret, or without its key, there is no such file yet: write `apiVersion`, `kind` and the field. Edit the file, and run " +
+	"`ccmadm apply -f FILE` with a CloudConfiguration that has `cloudConfig: {file: cloud.conf}`. In mode StaticPod run `ccmadm apply` on each " +
+	"other control plane, too."
+
 var update = flag.Bool("update", false, "rewrite docs/reference from the commands")
 
 // TestReference keeps docs/reference as the commands' own help says.
@@ -47,6 +61,7 @@ func TestReference(t *testing.T) {
 	want["configuration.md"] = fieldPage(t, "CloudConfiguration", "Everything that ccmadm is told about a cluster, apiVersion `ccmadm.dev/v1alpha1`, kind `CloudConfiguration`: "+
 		"a document of its own in kubeadm's file, or a file by itself. `ccmadm config print` shows the defaults.",
 		"../../api/[cv]*", "CloudConfiguration")
+	want["onprem-configuration.md"] = fieldPage(t, "OnPremConfiguration", onPremIntro, "../../api/config", "OnPremConfiguration")
 	want["addresspool.md"] = fieldPage(t, "AddressPool", "Addresses for Services of type LoadBalancer, with provider `onprem`: "+
 		"[load balancers](../tasks/load-balancer-pools.md).", "../../api/v1alpha1", "AddressPool")
 	want["bgppeer.md"] = fieldPage(t, "BGPPeer", "A router to which agents announce addresses: [BGP](../tasks/load-balancers-bgp.md).",
