@@ -106,9 +106,11 @@ func silent() []Kind {
 		},
 		{
 			ID: AgentSilent, Reason: "AgentSilent", Title: "Agent has not reported for a minute", Severity: SeverityWarning,
-			Why: "An agent says every 20 seconds that it is alive; its addresses may have moved to other Nodes. For five minutes it may still " +
-				"have a vote at level L2, where no Node owns an address while half of the votes are missing.",
-			Do: "check its pod and its Node; run `kubectl delete nodeagent NODE` if no agent is to run there",
+			Why: "An agent says every 20 seconds that it is alive; its addresses may have moved to other Nodes. It may have a vote at level L2. No " +
+				"Node owns an address there while more than half of the votes are missing, or half with that of the first control plane by name.",
+			Do: "check its pod and its Node; run `kubectl delete nodeagent NODE` if no agent is to run there; if `N of M voters do not report` " +
+				"and their machines are off, run `kubectl delete node NODE` for each: nothing else ends their votes, except the taint " +
+				"node.kubernetes.io/out-of-service",
 		},
 		{
 			ID: PoolNotReady, Reason: "PoolNotReady", Title: "AddressPool is not Ready", Severity: SeverityError,

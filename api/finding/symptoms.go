@@ -86,7 +86,7 @@ func symptomsOfServices() []Symptom {
 		{inServices, "EXTERNAL-IP <pending>", []ID{BalancerPending, NoLeader, LeaderSilent, "D9", NoPoolServes, PoolExhausted}, false},
 		{inServices, "UnAvailableLoadBalancer: There are no available nodes for LoadBalancer", []ID{NoBackend}, false},
 		described(inServices, "`kubectl delete service` hangs; the namespace is `Terminating`", BalancerStuck),
-		described(inServices, "The address is assigned, and does not respond", NotAnnounced, NoEligibleNode, AddressConflict),
+		described(inServices, "The address is assigned, and does not respond", NotAnnounced, NoEligibleNode, AddressConflict, AgentSilent),
 	}
 }
 
