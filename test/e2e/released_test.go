@@ -245,12 +245,14 @@ func (l *lab) followKrew(t *testing.T, version string) {
 
 // The commands of docs/tasks/install.md for Debian.
 const (
-	installDeb = `curl -fLO https://github.com/ccmadm/ccmadm/releases/download/v$VERSION/ccmadm_${VERSION}_amd64.deb
-sudo apt-get install ./ccmadm_${VERSION}_amd64.deb`
+	installDeb = `curl -fLO $URL/ccmadm_${VERSION#v}_amd64.deb
+sha256sum --check --ignore-missing --strict SHA256SUMS
+sudo apt-get install ./ccmadm_${VERSION#v}_amd64.deb
+sudo apt-mark hold ccmadm`
 	installApt = `sudo install -m 644 ccmadm-archive-keyring.asc /usr/share/keyrings/
-URL=https://github.com/ccmadm/ccmadm/releases/latest/download/
-echo "deb [signed-by=/usr/share/keyrings/ccmadm-archive-keyring.asc] $URL ./" | sudo tee /etc/apt/sources.list.d/ccmadm.list
-sudo apt-get update && sudo apt-get install ccmadm`
+URL=https://github.com/ccmadm/ccmadm/releases/download/$VERSION
+echo "deb [signed-by=/usr/share/keyrings/ccmadm-archive-keyring.asc] $URL/ ./" | sudo tee /etc/apt/sources.list.d/ccmadm.list
+sudo apt-get update && sudo apt-get install ccmadm && sudo apt-mark hold ccmadm`
 )
 
 // followDeb installs the package, removes it, and installs it from the folder as a repository of apt; no unit is enabled or runs.
@@ -261,19 +263,20 @@ func (l *lab) followDeb(t *testing.T, version string) {
 		t.Fatalf("%v: the release is not signed; docs/contributing/releasing.md names the keys", err)
 	}
 	l.putOn(t, "w2", "/root/ccmadm-archive-keyring.asc", string(keyring))
+	l.must(t, "w2", "mkdir -p /root/verify")
 	// The machine reaches no other source.
 	l.must(t, "w2", "mkdir -p /root/apt && mv /etc/apt/sources.list* /root/apt/ 2>/dev/null; mkdir -p /etc/apt/sources.list.d")
 	installed := "ccmadm version && test -x /usr/bin/ccmadm && dpkg -L ccmadm && " +
 		"for unit in $(dpkg -L ccmadm | grep -o 'ccmadm[^/]*[.]\\(service\\|timer\\)$' | grep -v @); do " +
 		"[ \"$(systemctl is-enabled $unit)\" != enabled ] || exit 3; ! systemctl --quiet is-active $unit || exit 4; done"
 	for _, way := range []string{installDeb, installApt} {
-		out := l.must(t, "w2", "set -e; cd /root; export DEBIAN_FRONTEND=noninteractive; VERSION="+strings.TrimPrefix(version, "v")+"\n"+way+"\n"+installed)
+		out := l.must(t, "w2", "export DEBIAN_FRONTEND=noninteractive; "+verifying(version, "cp ../ccmadm-archive-keyring.asc .", way, installed))
 		for _, want := range []string{version, "/usr/share/man/man1/ccmadm.1.gz", "bash-completion"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("no %q in\n%.3000s", want, out)
 			}
 		}
-		l.must(t, "w2", "DEBIAN_FRONTEND=noninteractive apt-get purge -y ccmadm")
+		l.must(t, "w2", "DEBIAN_FRONTEND=noninteractive apt-get purge -y --allow-change-held-packages ccmadm")
 		if r := l.sh(t, "w2", "command -v ccmadm || ls -d /usr/share/doc/ccmadm /usr/lib/systemd/system/ccmadm*"); r.code == 0 {
 			t.Errorf("the package was removed, and left\n%s", r.out)
 		}
