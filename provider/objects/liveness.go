@@ -18,11 +18,14 @@ type Liveness map[string]LastReport
 type LastReport struct {
 	report, lease time.Time // their renewTime, by the agent's clock
 	seen          time.Time // by ours, when one of them became what it is
+	silent        bool      // it was marked as silent when it was seen first, and nothing has come since
 }
 
-// Observe notes a report, as often as it comes. It returns whether the report is new: renewed, or the first.
+// Observe notes a report, as often as it comes. It returns whether the report is new: renewed, or the first. The first one of an agent that
+// is marked as silent is no sign of life: another leader has waited for one in vain. The agent may renew its lease before it sees the mark.
 func (l Liveness) Observe(now time.Time, agent *v1alpha1.NodeAgent) bool {
-	return l.note(now, agent.Name, LastReport{report: agent.Status.RenewTime.Time, lease: l[agent.Name].lease})
+	last, known := l[agent.Name]
+	return l.note(now, agent.Name, LastReport{report: agent.Status.RenewTime.Time, lease: last.lease, silent: !known && agent.Silent()})
 }
 
 // ObserveLease notes a NodeAgentLease in the same way. An agent without a NodeAgent has said nothing that could count. The first lease of an
@@ -38,6 +41,7 @@ func (l Liveness) ObserveLease(now time.Time, lease *v1alpha1.NodeAgentLease) bo
 		l[lease.Name] = last
 		return false
 	}
+	last.silent = false
 	return l.note(now, lease.Name, last)
 }
 
@@ -63,9 +67,11 @@ func (l Liveness) note(now time.Time, node string, last LastReport) bool {
 }
 
 // Live reports whether the agent of a Node was alive lately.
-func (l Liveness) Live(now time.Time, node string) bool { return l.Within(LiveTime, now, node) }
+func (l Liveness) Live(now time.Time, node string) bool {
+	return l.Within(LiveTime, now, node) && !l[node].silent
+}
 
-// Within reports whether it was within that time.
+// Within reports whether it was within that time. An agent that is marked as silent counts from when it was seen first.
 func (l Liveness) Within(d time.Duration, now time.Time, node string) bool {
 	last, there := l[node]
 	return there && now.Sub(last.seen) < d

@@ -38,3 +38,39 @@ func TestLiveness_ObserveLease(t *testing.T) {
 		t.Error("the same report, listed again, is new")
 	}
 }
+
+// An agent that is marked as silent does not live when it is seen first, as by a leader that begins, until it renews its report or its lease.
+// What it has said is remembered as of now all the same.
+func TestLiveness_Silent(t *testing.T) {
+	start := time.Now()
+	at := func(d time.Duration) metav1.MicroTime { return metav1.NewMicroTime(start.Add(d)) }
+	agent := &v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: v1alpha1.NodeAgentStatus{RenewTime: at(-time.Hour)}}
+	agent.Annotations = map[string]string{v1alpha1.AgentSilentAnnotation: agent.Status.Renewed()}
+	agents := []*v1alpha1.NodeAgent{agent}
+	leases := []*v1alpha1.NodeAgentLease{{ObjectMeta: metav1.ObjectMeta{Name: "a"}, RenewTime: at(-time.Hour)}}
+	fresh := func() Liveness {
+		l := Liveness{}
+		for range 2 { // as often as it is listed
+			if l.ObserveAll(start, agents, leases); l.Live(start, "a") {
+				t.Fatal("it lives")
+			}
+		}
+		if !l.Within(2*LiveTime, start.Add(LiveTime), "a") {
+			t.Error("what it has said is forgotten")
+		}
+		return l
+	}
+	l, now := fresh(), start.Add(10*time.Minute)
+	renewed := agent.DeepCopy()
+	renewed.Status.RenewTime = at(0)
+	if l.ObserveAll(now, []*v1alpha1.NodeAgent{renewed}, leases); !l.Live(now, "a") {
+		t.Error("it reports, and does not live")
+	}
+	l = fresh()
+	leases[0] = &v1alpha1.NodeAgentLease{ObjectMeta: leases[0].ObjectMeta, RenewTime: at(0)}
+	for range 2 { // it does not know of the mark yet
+		if l.ObserveAll(now, agents, leases); !l.Live(now, "a") {
+			t.Error("it renews its lease, and does not live")
+		}
+	}
+}

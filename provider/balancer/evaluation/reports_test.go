@@ -157,3 +157,25 @@ func TestReports_Leases(t *testing.T) {
 		t.Errorf("its lease was not renewed for %s, and its report counts: %+v", objects.LiveTime, r)
 	}
 }
+
+// A leader that begins finds the report of an agent that died long ago, as the leader before has marked it. What it announces counts for
+// nothing: an address that it still names may be a stranger's by now, and would be announced without another probe.
+func TestReports_SilentForALeaderThatBegins(t *testing.T) {
+	address := netip.MustParseAddr("192.0.2.1")
+	agent := &v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: "dead"}}
+	agent.Status.Announcements = []v1alpha1.Announcement{{Address: address.String(), Level: v1alpha1.LevelL2}}
+	agent.Status.Listening = []string{"tcp/9100"}
+	agent.Status.RenewTime = metav1.NewMicroTime(start.Add(-time.Hour))
+	read := func() Reports { return ReadReports([]*v1alpha1.NodeAgent{agent}, nil, objects.Liveness{}, start, nil) }
+	if r := read(); !r.Announced[address] {
+		t.Fatalf("before it is marked: %+v", r)
+	}
+	agent.Annotations = map[string]string{v1alpha1.AgentSilentAnnotation: agent.Status.Renewed()}
+	r := read()
+	if r.Announced[address] || len(r.Agents) > 0 || r.Silent() != 1 {
+		t.Errorf("it counts as live: %+v", r)
+	}
+	if !NewMachines(nil, r.Lately, nil).listening["dead"][port{9100, corev1.ProtocolTCP}] {
+		t.Error("a machine that is off has lost its ports")
+	}
+}
