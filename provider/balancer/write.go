@@ -166,16 +166,37 @@ func (b *Balancer) writeClaim(ctx context.Context, p *allocator.Plan, c *allocat
 		w.lacks(owner, false)
 	}
 	if apierrors.IsAlreadyExists(err) {
-		b.mu.Lock()
-		b.conflicts[c.Address] = b.Now()
-		b.mu.Unlock()
-		b.changed()
-		return nil
+		return b.claimExists(ctx, c, w)
 	}
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) { // the caches will say so, and ask for a pass
 		return nil
 	}
 	return fmt.Errorf("%s IPAddress/%s: %w", verb, object.Name, err)
+}
+
+// claimExists finds out whose the object is that has the name of a new claim. Where the watch lags, it may be our own, which a pass or another
+// leader has made: the caches will have it. That of another Service, or of another program, keeps the address from ours for a while.
+func (b *Balancer) claimExists(ctx context.Context, c *allocator.Claim, w *written) error {
+	list, err := b.Client.NetworkingV1().IPAddresses().List(ctx, metav1.ListOptions{ // the manager may not get one
+		FieldSelector: "metadata.name=" + c.Address.String(),
+	})
+	if err != nil {
+		return fmt.Errorf("read IPAddress/%s: %w", c.Address, err)
+	}
+	if len(list.Items) == 0 { // it has gone meanwhile
+		b.changed()
+		return nil
+	}
+	object := &list.Items[0]
+	if own, is := allocator.ParseClaim(object); is && own.Has(c.Parent) {
+		w.expect(func() bool { return b.caches.claims.has(object.ResourceVersion) })
+		return nil
+	}
+	b.mu.Lock()
+	b.conflicts[c.Address] = b.Now()
+	b.mu.Unlock()
+	b.changed()
+	return nil
 }
 
 // hasClaim reports whether the cache has a claim as it was written, or has it no more if it was deleted.

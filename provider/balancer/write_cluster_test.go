@@ -5,9 +5,11 @@ import (
 	"testing"
 	"time"
 
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 )
@@ -55,4 +57,43 @@ func TestCluster_LaggingCaches(t *testing.T) {
 		t.Fatal(err)
 	}
 	write("deleted")
+}
+
+// The manager's own claim, which its caches do not have yet, is not another's: its Service gets no other address. What is another
+// Service's, or another program's, is.
+func TestCluster_OwnClaimBeforeItsWatch(t *testing.T) {
+	c := newCluster(t, addressPool("lan", "192.0.2.50-192.0.2.52"))
+	c.end() // its caches know nothing more
+	b := c.leader
+	service := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "default", Name: name} }
+	claim := func(address, name string) *allocator.Claim {
+		owner := service(name)
+		return &allocator.Claim{
+			Address: netip.MustParseAddr(address), Pool: "lan", Level: v1alpha1.LevelL2, Parent: owner, Owners: []types.NamespacedName{owner},
+		}
+	}
+	foreign := claim("192.0.2.52", "web").Render()
+	foreign.Labels = nil
+	for _, object := range []*networkingv1.IPAddress{claim("192.0.2.50", "web").Render(), claim("192.0.2.51", "other").Render(), foreign} {
+		if _, err := c.client.NetworkingV1().IPAddresses().Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for address, taken := range map[string]bool{"192.0.2.50": false, "192.0.2.51": true, "192.0.2.52": true} {
+		for len(b.dirty) > 0 {
+			<-b.dirty
+		}
+		w := &written{failed: map[types.NamespacedName]bool{}}
+		own := claim(address, "web")
+		p := &allocator.Plan{Claims: map[netip.Addr]*allocator.Claim{own.Address: own}}
+		if err := b.writeClaim(t.Context(), p, own, w); err != nil || !w.failed[service("web")] {
+			t.Errorf("%s: %v, failed: %v", address, err, w.failed)
+		}
+		if _, is := b.conflicts[own.Address]; is != taken {
+			t.Errorf("%s counts as another's: %t, want %t", address, is, taken)
+		}
+		if asked, waits := len(b.dirty) > 0, len(w.seen) > 0; asked != taken || waits == taken {
+			t.Errorf("%s: another pass is asked for: %t; the pass waits for the caches: %t", address, asked, waits)
+		}
+	}
 }
