@@ -17,6 +17,8 @@ type refusal struct {
 	version string // of the Service
 	pause   time.Duration
 	until   time.Time
+	// withdrawal is the patch that would have taken addresses from its status, and was refused, too. Another one does not rest.
+	withdrawal string
 }
 
 // refusals are by UID of the Service. A webhook that refuses one Service refuses it in each pass: without a pause of
@@ -41,6 +43,19 @@ func (r refusals) note(now time.Time, s *corev1.Service, err error) {
 	}
 	until := now.Add(pause + time.Second).Truncate(time.Second) // those of a second come together, not one pass each
 	r[s.UID] = refusal{version: s.ResourceVersion, pause: pause, until: until}
+}
+
+// noteWithdrawal notes that the API server has refused to take addresses from the status of a Service that rests.
+func (r refusals) noteWithdrawal(s *corev1.Service, patch []byte) {
+	if last, there := r[s.UID]; there {
+		last.withdrawal = string(patch)
+		r[s.UID] = last
+	}
+}
+
+// withdrawalRests reports whether the Service rests, and this very withdrawal was refused, too.
+func (r refusals) withdrawalRests(now time.Time, s *corev1.Service, patch []byte) bool {
+	return r.rests(now, s) && r[s.UID].withdrawal == string(patch)
 }
 
 // few joins the first errors, and says how many more there are.

@@ -10,8 +10,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 )
 
 // refuser is a webhook that refuses status of Services, by the beginning of their names, and claims.
@@ -102,4 +106,48 @@ func TestCluster_Refused(t *testing.T) {
 		t.Errorf("a claim was written %d times in 4 s, and is to be once a second", n)
 	}
 	c.within(3*time.Second, "unclaimed", func(s *corev1.Service) bool { return address(s) != "" })
+}
+
+// A Service whose patches are refused rests, and loses its address to another one: that is withdrawn at once, also while it rests. A
+// withdrawal that is refused, too, is not asked for again in each pass.
+func TestCluster_WithdrawnWhileItRests(t *testing.T) {
+	c := newCluster(t, addressPool("lan", "192.0.2.50"))
+	c.create("web")
+	s := c.within(5*time.Second, "web", reasonIs(allocator.AnnouncedReason))
+	r := &refuser{asked: map[string]int{}}
+	config := rest.CopyConfig(plane.Config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { r.next = next; return r })
+	c.end()
+	b := c.leader
+	b.Client = kubernetes.NewForConfigOrDie(config)
+	b.refused[s.UID] = refusal{version: s.ResourceVersion, pause: maxRetry, until: b.Now().Add(maxRetry)}
+	write := func(after *corev1.Service) {
+		t.Helper()
+		w := &written{failed: map[types.NamespacedName]bool{}}
+		if err := b.writeService(t.Context(), &evaluation.Status{Service: s, After: after}, w); err != nil {
+			t.Error(err)
+		}
+	}
+	edited := s.DeepCopy()
+	edited.Annotations["example.com/any"] = "thing"
+	lost := edited.DeepCopy()
+	lost.Status.LoadBalancer.Ingress = nil
+	r.refuse("web", false)
+	for range 3 {
+		write(edited)
+	}
+	if n := r.refuse("web", false)["web"]; n != 0 {
+		t.Errorf("it rests, and was patched %d times", n)
+	}
+	for range 3 {
+		write(lost)
+	}
+	if n := r.refuse("", false)["web"]; n != 1 {
+		t.Errorf("it has lost its address, and the API server refuses to withdraw it: it was asked %d times", n)
+	}
+	b.refused[s.UID] = refusal{version: s.ResourceVersion, pause: maxRetry, until: b.Now().Add(maxRetry)}
+	write(lost)
+	if got := c.within(time.Second, "web", hasAddress("")); got.Annotations["example.com/any"] != "" {
+		t.Errorf("more was written: %v", got.Annotations)
+	}
 }

@@ -216,7 +216,7 @@ func (b *Balancer) writeService(ctx context.Context, st *evaluation.Status, w *w
 	}
 	if b.rests(st.Service) {
 		w.lacks(allocator.NameOf(st.After), false)
-		return nil
+		return b.withdraw(ctx, st, w)
 	}
 	after, err := b.Client.CoreV1().Services(st.After.Namespace).Patch(ctx, st.After.Name, types.StrategicMergePatchType,
 		patch, metav1.PatchOptions{}, "status")
@@ -256,7 +256,7 @@ func (b *Balancer) writeService(ctx context.Context, st *evaluation.Status, w *w
 
 // withdraw takes from the status what is not to be there any more, and writes nothing else. Whoever writes Services can have the
 // whole patch refused, by annotations that leave no room for ours, and kube-proxy serves what is in the status, also when
-// the address is another Service's by now.
+// the address is another Service's by now. So a Service that rests loses its addresses all the same.
 func (b *Balancer) withdraw(ctx context.Context, st *evaluation.Status, w *written) error {
 	after := st.Service.DeepCopy()
 	left := allocator.Earlier(st.After, true)
@@ -265,7 +265,7 @@ func (b *Balancer) withdraw(ctx context.Context, st *evaluation.Status, w *writt
 		return err == nil && !slices.Contains(left, address.Unmap().WithZone(""))
 	})
 	patch, err := patchOf(st.Service, after)
-	if err != nil || patch == nil {
+	if err != nil || patch == nil || b.withdrawalRests(st.Service, patch) {
 		return err
 	}
 	after, err = b.Client.CoreV1().Services(after.Namespace).Patch(ctx, after.Name, types.StrategicMergePatchType, patch,
@@ -275,8 +275,13 @@ func (b *Balancer) withdraw(ctx context.Context, st *evaluation.Status, w *writt
 		w.expect(func() bool { return b.caches.services.has(after.ResourceVersion) })
 		w.lacks(allocator.NameOf(after), true)
 		return nil
-	case objects.Refused(err) || apierrors.IsNotFound(err) || apierrors.IsConflict(err):
+	case objects.Refused(err):
+		b.mu.Lock()
+		b.refused.noteWithdrawal(st.Service, patch)
+		b.mu.Unlock()
 		return nil // the whole patch is tried again
+	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
+		return nil
 	}
 	return fmt.Errorf("withdraw addresses of Service/%s: %w", allocator.NameOf(st.Service), err)
 }
@@ -286,6 +291,12 @@ func (b *Balancer) rests(service *corev1.Service) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.refused.rests(b.Now(), service)
+}
+
+func (b *Balancer) withdrawalRests(service *corev1.Service, patch []byte) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.refused.withdrawalRests(b.Now(), service, patch)
 }
 
 // patchOf returns nil where nothing differs. A Service that has changed meanwhile refuses it.
