@@ -200,10 +200,11 @@ func (b *Balancer) look(now time.Time, endpoints map[netip.Addr]bool) (*allocato
 	defer b.mu.Unlock()
 	c := b.caches
 	hosts := allocator.HostsOf(objects.List[*corev1.Node](c.nodes.GetStore()), b.Listed)
-	reports := evaluation.ReadReports(b.Agents.Whole(c.nodeAgents()), b.Agents.Leases(), b.liveness, now, allocator.RankOf(hosts))
+	reported := b.Agents.Whole(c.nodeAgents())
+	reports := evaluation.ReadReports(reported, b.Agents.Leases(), b.liveness, now, allocator.RankOf(hosts))
 	e := &evaluation.Inputs{Now: now, Reports: reports, Missing: b.missing}
 	e.Machines = evaluation.NewMachines(hosts, reports.Lately, c.endpoints())
-	e.Machines.Namespaces = c.namespaceLabels()
+	e.Machines.Reported, e.Machines.Namespaces = reported, c.namespaceLabels()
 	e.Machines.Plane = controlplane.Addresses{Endpoints: endpoints, Servers: controlplane.ServersOf(c.endpoints())}
 	cidrs := c.serviceCIDRs()
 	e.Machines.Routers = allocator.RoutersOf(objects.List[*v1alpha1.BGPPeer](c.peers.GetStore()), reports.Lately)

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -161,6 +162,40 @@ func TestCluster_NodeIP(t *testing.T) {
 		}
 		return reasonIs("PoolExhausted")(s) || address(s) == "192.0.2.50"
 	})
+}
+
+// A Node keeps its address however long its neighbour's agent is off, which alone reports their network beside its own.
+func TestCluster_NodeIPBesideANodeThatIsOff(t *testing.T) {
+	c := newCluster(t)
+	c.node("n2", "198.18.0.2")
+	c.node("n3", "203.0.113.3")
+	report := func(name, address string) {
+		t.Helper()
+		_, err := c.objects.NodeAgents.Create(t.Context(), &v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			t.Fatal(err)
+		}
+		patch := fmt.Sprintf(`{"status": {"announced": 0, "routed": 0, "renewTime": %q, "interfaces": [{"name": "eth0", "addresses": [%q]}]}}`,
+			metav1.NowMicro().UTC().Format(metav1.RFC3339Micro), address)
+		if _, err := c.objects.NodeAgents.Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	report("n1", "198.18.0.1/24")
+	report("n2", "198.18.0.2/24")
+	report("n3", "203.0.113.3/24")
+	c.create("web")
+	c.within(5*time.Second, "web", hasAddress("198.18.0.1,198.18.0.2"))
+	time.Sleep(300 * time.Millisecond) // the leader has seen them all
+	c.ahead.Add(int64(13 * time.Hour))
+	report("n1", "198.18.0.1/24")
+	report("n3", "203.0.113.3/24")
+	time.Sleep(300 * time.Millisecond)
+	c.patch("web", `{"metadata":{"labels":{"a":"pass"}}}`)
+	time.Sleep(300 * time.Millisecond)
+	if got := address(c.within(time.Second, "web", func(*corev1.Service) bool { return true })); got != "198.18.0.1,198.18.0.2" {
+		t.Errorf("n2 is off, and the Service has %s", got)
+	}
 }
 
 // Where somebody else serves the cluster, and nobody has made a pool, nothing is done.

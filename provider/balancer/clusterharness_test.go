@@ -121,7 +121,7 @@ func (c *cluster) clean() {
 	for _, pool := range []string{"lan", "other"} {
 		_ = c.objects.AddressPools.Delete(ctx, pool, all)
 	}
-	for _, node := range []string{"n1", "n2"} {
+	for _, node := range []string{"n1", "n2", "n3"} {
 		_ = c.client.CoreV1().Nodes().Delete(ctx, node, all)
 		_ = c.objects.NodeAgents.Delete(ctx, node, all)
 		_ = c.objects.NodeAnnouncements.Delete(ctx, node, all)

@@ -23,6 +23,8 @@ import (
 type Machines struct {
 	nodes  []*corev1.Node
 	agents []*v1alpha1.NodeAgent // that have said lately what listens
+	// Reported are the reports of all agents, however old, for the networks where Nodes are.
+	Reported []*v1alpha1.NodeAgent
 	// Addresses are those of all Nodes.
 	Addresses map[netip.Addr]bool
 	// listening are the ports on which programs of the machines listen, by Node.

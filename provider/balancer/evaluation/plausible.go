@@ -20,9 +20,10 @@ type evidence struct {
 	routers  allocator.Routers
 	alone    bool
 	claimed  map[netip.Addr]bool
-	// networks are those of the configuration; else reports has the networks that each Node's agent reports.
-	networks []netip.Prefix
-	reports  map[string][]netip.Prefix
+	// networks are those of the configuration; else reports has the networks that each Node's agent reports, and ever those that it has
+	// reported last, however long ago.
+	networks      []netip.Prefix
+	reports, ever map[string][]netip.Prefix
 	// own are the addresses that each Node's agent reports.
 	own map[string][]netip.Addr
 	// rank is the order in which Nodes are trusted.
@@ -42,7 +43,7 @@ func (m *Machines) Plausible(
 ) {
 	e := &evidence{
 		plane: m.Plane, routers: m.Routers, alone: len(hosts) == 1, claimed: map[netip.Addr]bool{}, networks: networks,
-		reports: networksOf(m.agents, hosts), owners: map[netip.Addr]*allocator.Host{}, pods: map[netip.Prefix]bool{}, lengths: map[int]bool{},
+		reports: networksOf(m.agents, hosts), ever: networksOf(m.Reported, hosts), owners: map[netip.Addr]*allocator.Host{}, pods: map[netip.Prefix]bool{}, lengths: map[int]bool{},
 		own: ownOf(m.agents), rank: allocator.RankOf(hosts),
 	}
 	for _, c := range claims {
@@ -94,6 +95,8 @@ func (e *evidence) evaluate(h *allocator.Host) *corev1.Node {
 // near reports whether the address is in a network where Nodes are: one of the configuration, or one that the agent of
 // another Node reports. Then the Node's own agent has to report the address, too: a kubelet's certificate alone cannot make it
 // that of another machine. Where no other agent reports any network, and its own no address, there is nothing to compare with.
+// What an agent reported before its machine was switched off counts for a Node, and never against it: a neighbour that is off takes
+// no address from those beside it, and a network that is gone takes none from Nodes that have moved.
 func (e *evidence) near(name string, address netip.Addr) bool {
 	in := func(p netip.Prefix) bool { return p.Contains(address) }
 	if len(e.networks) > 0 {
@@ -103,17 +106,18 @@ func (e *evidence) near(name string, address netip.Addr) bool {
 	if own := e.own[name]; slices.ContainsFunc(own, same) && !slices.Contains(own, address) {
 		return false
 	}
-	others := false
-	for other, networks := range e.reports {
-		if other == name || len(networks) == 0 {
-			continue
-		}
-		if slices.ContainsFunc(networks, in) {
+	family := func(p netip.Prefix) bool { return p.Addr().Is6() == address.Is6() }
+	return anyOther(name, e.reports, in) || anyOther(name, e.ever, in) || !anyOther(name, e.reports, family)
+}
+
+// anyOther reports whether a Node other than the named one has such a network.
+func anyOther(name string, networks map[string][]netip.Prefix, such func(netip.Prefix) bool) bool {
+	for other, list := range networks {
+		if other != name && slices.ContainsFunc(list, such) {
 			return true
 		}
-		others = others || slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Addr().Is6() == address.Is6() })
 	}
-	return !others
+	return false
 }
 
 // free reports whether the address is not that of something else.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
 // site has a control plane and three workers, each with an agent that reports the Node's address and the gateway 192.0.2.1.
@@ -84,5 +85,45 @@ func TestPlausible_OneLiar(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+// Two racks have a network each. A Node keeps its address however long the only other one of its rack is off: its agent was the only one
+// that reports the network beside the Node's own. A kubelet gets no address of a third network by that.
+func TestPlausible_NeighbourIsOff(t *testing.T) {
+	nodes, agents := site()
+	for i, address := range []string{"198.51.100.10", "192.0.2.11", "192.0.2.12", "198.51.100.13"} {
+		nodes[i].Status.Addresses[0].Address = address
+		agents[i].Status.Interfaces[0].Addresses = []string{address + "/24"}
+		agents[i].Status.Gateways = nil
+	}
+	alive := objects.Liveness{}
+	addresses := func(now time.Time) map[string]string {
+		for i, agent := range agents {
+			if agent.Name != "second" {
+				agents[i] = agent.DeepCopy()
+				agents[i].Status.RenewTime = metav1.NewMicroTime(now)
+			}
+		}
+		hosts := allocator.HostsOf(nodes, nil)
+		m := NewMachines(hosts, ReadReports(agents, nil, alive, now, nil).Lately, nil)
+		m.Reported = agents
+		m.Plausible(hosts, nil, nil, nil)
+		got := map[string]string{}
+		for _, n := range m.nodes {
+			got[n.Name] = Join(addressesOf(n, false))
+		}
+		return got
+	}
+	want := map[string]string{"cp": "198.51.100.10", "first": "192.0.2.11", "second": "192.0.2.12", "third": "198.51.100.13"}
+	for _, off := range []time.Duration{0, listeningTime - time.Minute, listeningTime, 30 * 24 * time.Hour} {
+		if diff := cmp.Diff(want, addresses(start.Add(off))); diff != "" {
+			t.Errorf("second is off for %s: -want +got:\n%s", off, diff)
+		}
+	}
+	nodes[1].Status.Addresses[0].Address = "203.0.113.7"
+	agents[1].Status.Interfaces[0].Addresses = nil
+	if got := addresses(start.Add(31 * 24 * time.Hour))["first"]; got != "" {
+		t.Errorf("a kubelet names %s, which is in no Node's network", got)
 	}
 }
