@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -77,6 +78,8 @@ type Balancer struct {
 	caches *caches
 	names  *controlplane.Lookups
 	dirty  chan struct{}
+	urgent chan struct{} // somebody waits for the next pass
+	awaits atomic.Bool   // a Service waits for agents to announce its address
 
 	mu        sync.Mutex
 	statuses  map[types.NamespacedName]*evaluation.Status // of the last pass
@@ -86,22 +89,24 @@ type Balancer struct {
 	refused   refusals
 	liveness  objects.Liveness
 	silence   silenceWatch
-	counts    atomic.Pointer[counts] // of the last pass; nil before the first
+	counted   map[types.UID]time.Time // when the status of an AddressPool was written last
+	worked    time.Duration           // that the last pass took before it wrote
+	counts    atomic.Pointer[counts]  // of the last pass; nil before the first
 }
 
 // New makes a Balancer. It sends no request.
 func New(s Settings) (*Balancer, error) {
 	b := &Balancer{
-		Settings: s, caches: newCaches(s), names: controlplane.NewLookups(), dirty: make(chan struct{}, 1), released: map[types.UID]bool{},
-		missing: map[types.NamespacedName]time.Time{}, conflicts: map[netip.Addr]time.Time{},
-		refused: refusals{}, liveness: objects.Liveness{},
+		Settings: s, caches: newCaches(s), names: controlplane.NewLookups(), dirty: make(chan struct{}, 1), urgent: make(chan struct{}, 1),
+		released: map[types.UID]bool{}, missing: map[types.NamespacedName]time.Time{}, conflicts: map[netip.Addr]time.Time{},
+		refused: refusals{}, liveness: objects.Liveness{}, counted: map[types.UID]time.Time{},
 		silence: silenceWatch{liveness: objects.Liveness{}, told: map[string]string{}},
 	}
-	if err := b.caches.follow(b.changed); err != nil {
+	if err := b.caches.follow(b.changed, b.hurry, b.reported); err != nil {
 		return nil, fmt.Errorf("watch: %w", err)
 	}
 	if s.Agents != nil {
-		if err := s.Agents.OnAnnouncements(b.changed); err != nil {
+		if err := s.Agents.OnAnnouncements(b.reported); err != nil {
 			return nil, fmt.Errorf("watch: %w", err)
 		}
 	}
@@ -121,6 +126,7 @@ func (b *Balancer) Run(ctx context.Context) {
 	for _, w := range b.caches.own() {
 		go w.RunWithContext(ctx)
 	}
+	var p pace
 	retry := minRetry
 	for next := tick; ; {
 		select {
@@ -128,55 +134,61 @@ func (b *Balancer) Run(ctx context.Context) {
 			return
 		case <-time.After(next):
 		case <-b.dirty:
-			select {
-			case <-ctx.Done():
+			if !sleep(ctx, batch) {
 				return
-			case <-time.After(batch):
 			}
 		}
 		if b.caches.unknown() != nil || !b.Agents.Known() {
 			next = time.Second
 			continue
 		}
+		for len(b.urgent) > 0 {
+			<-b.urgent // this is the pass
+		}
+		began := time.Now()
 		wake, err := b.pass(ctx)
+		pause, rest := p.after(began, time.Now(), b.worked)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
 			klog.ErrorS(err, "Failed to reconcile load balancers; retrying", "retry", retry)
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(minRetry): // whatever changes: the next pass may fail at as many writes
-			}
+			sleep(ctx, max(minRetry, pause, time.Since(began))) // whatever changes: the next pass may fail at as many writes
 			next, retry = retry-minRetry, min(2*retry, maxRetry)
-		default:
-			next, retry = tick, minRetry
-			if !wake.IsZero() {
-				next = min(next, max(wake.Sub(b.Now()), batch))
-			}
+			continue
+		}
+		b.rest(ctx, pause, rest)
+		next, retry = tick, minRetry
+		if !wake.IsZero() {
+			next = min(next, max(wake.Sub(b.Now()), batch))
 		}
 	}
 }
 
 // pass looks at everything once and writes what differs. It returns when to look again, if that is soon.
 func (b *Balancer) pass(ctx context.Context) (time.Time, error) {
-	now := b.Now()
+	now, began := b.Now(), time.Now()
 	endpoints := b.names.Of(ctx, now, b.Endpoint, b.caches.proxyEndpoint())
 	s, e := b.look(now, endpoints)
 	p := allocator.Allocate(s)
 	e.Plan = p
 	statuses := e.Statuses()
+	b.worked = time.Since(began)
 	err := b.write(ctx, p, statuses, e.Machines.Proxy.There, forgotten(objects.List[*corev1.Service](b.caches.services.GetStore())))
 	b.mu.Lock()
 	b.statuses = statuses
 	b.mu.Unlock()
 	b.counts.Store(countsOf(e, statuses))
+	b.awaits.Store(slices.ContainsFunc(slices.Collect(maps.Values(statuses)), func(st *evaluation.Status) bool {
+		return !st.Complete && !st.Elsewhere && st.Problem == nil
+	}))
+	wake := p.Wake
 	if err == nil {
-		err = b.count(ctx, s, p, e.Reports.Agents)
+		var recount time.Time
+		recount, err = b.count(ctx, s, p, e.Reports.Agents)
+		wake = sooner(wake, recount, now)
 	}
 	err = errors.Join(err, b.markSilent(ctx)) // whatever else cannot be written
-	wake := p.Wake
 	for _, since := range e.Missing {
 		wake = sooner(wake, since.Add(evaluation.AnnounceTime), now)
 	}

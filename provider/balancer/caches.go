@@ -2,6 +2,7 @@ package balancer
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync/atomic"
 
@@ -73,13 +74,20 @@ func (c *caches) own() []*watched {
 	return []*watched{c.slices, c.claims, c.cidrs, c.namespaces, c.pools, c.peers, c.agents, c.proxy}
 }
 
-// follow calls changed when something has that matters.
-func (c *caches) follow(changed func()) error {
+// follow calls changed when something has that matters, hurry when a Service comes, and reported when an agent says something else.
+func (c *caches) follow(changed, hurry, reported func()) error {
 	matters := map[*watched]func(before, after any) bool{
 		c.nodes: nodeMatters, c.services: serviceMatters, c.slices: c.sliceMatters, c.agents: agentMatters,
 	}
 	for _, w := range append(c.own(), c.nodes, c.services) {
-		if err := w.follow(matters[w], changed); err != nil {
+		added, updated := changed, changed
+		switch w {
+		case c.services:
+			added = hurry
+		case c.agents:
+			added, updated = reported, reported
+		}
+		if err := w.follow(matters[w], added, updated); err != nil {
 			return err
 		}
 	}
@@ -102,8 +110,8 @@ func (c *caches) follow(changed func()) error {
 	return nil
 }
 
-func (w *watched) follow(matters func(before, after any) bool, changed func()) error {
-	note := func(before, after any) {
+func (w *watched) follow(matters func(before, after any) bool, added, changed func()) error {
+	note := func(before, after any, changed func()) {
 		w.note(after)
 		if matters == nil || matters(before, after) {
 			changed()
@@ -111,14 +119,13 @@ func (w *watched) follow(matters func(before, after any) bool, changed func()) e
 	}
 	var err error
 	w.registered, err = w.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { note(object, object) },
-		UpdateFunc: note,
+		AddFunc:    func(object any) { note(object, object, added) },
+		UpdateFunc: func(before, after any) { note(before, after, changed) },
 		DeleteFunc: func(object any) {
 			if unknown, ok := object.(cache.DeletedFinalStateUnknown); ok {
 				object = unknown.Obj
 			}
-			w.note(object)
-			changed()
+			note(object, object, changed)
 		},
 	})
 	return err
@@ -165,14 +172,22 @@ func nodeMatters(before, after any) bool {
 func serviceMatters(before, after any) bool {
 	balanced := func(object any) bool {
 		s := object.(*corev1.Service)
-		return s.Spec.Type == corev1.ServiceTypeLoadBalancer || allocator.Condition(s) != nil
+		return s.Spec.Type == corev1.ServiceTypeLoadBalancer || allocator.Condition(s) != nil || len(s.Status.LoadBalancer.Ingress) > 0
 	}
 	return balanced(before) || balanced(after)
 }
 
-// sliceMatters is about Services with externalTrafficPolicy Local only.
-func (c *caches) sliceMatters(_, after any) bool {
-	slice := after.(*discoveryv1.EndpointSlice)
+// sliceMatters is about Services with externalTrafficPolicy Local only, and on which Nodes they have endpoints: tenants write EndpointSlices.
+func (c *caches) sliceMatters(before, after any) bool {
+	a, b := before.(*discoveryv1.EndpointSlice), after.(*discoveryv1.EndpointSlice)
+	if of := discoveryv1.LabelServiceName; a != b && a.Labels[of] == b.Labels[of] && maps.Equal(evaluation.EndpointNodes(a), evaluation.EndpointNodes(b)) {
+		return false
+	}
+	return c.isLocal(a) || c.isLocal(b)
+}
+
+// isLocal reports whether the slice is of a Service that we serve, with externalTrafficPolicy Local.
+func (c *caches) isLocal(slice *discoveryv1.EndpointSlice) bool {
 	object, there, _ := c.services.GetStore().GetByKey(slice.Namespace + "/" + slice.Labels[discoveryv1.LabelServiceName])
 	if !there {
 		return false

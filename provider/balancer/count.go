@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/big"
 	"strings"
 	"time"
@@ -28,12 +29,24 @@ const readyCondition = "Ready"
 // overlapReason is that of a pool without some of its addresses, and of the Event on the Node that has them.
 const overlapReason = "Overlap"
 
-// count writes the status of pools and peers where it differs, by what live agents report.
-func (b *Balancer) count(ctx context.Context, s *allocator.Snapshot, p *allocator.Plan, agents []*v1alpha1.NodeAgent) error {
+// countEvery is how often the numbers of a pool are written: a burst of Services changes them in each pass.
+const countEvery = time.Second
+
+// count writes the status of pools and peers where it differs, by what live agents report. It returns when numbers are to be written that
+// were not yet.
+func (b *Balancer) count(ctx context.Context, s *allocator.Snapshot, p *allocator.Plan, agents []*v1alpha1.NodeAgent) (time.Time, error) {
 	var errs []error
+	var wake time.Time
+	there := map[types.UID]bool{}
 	for _, pool := range s.Pools {
+		there[pool.UID] = true
 		status := poolStatus(pool, p, s.Pools, s.Now)
 		if equality.Semantic.DeepEqual(status, &pool.Status) {
+			continue
+		}
+		since := s.Now.Sub(b.counted[pool.UID])
+		if onlyNumbers(&pool.Status, status) && since >= 0 && since < countEvery {
+			wake = sooner(wake, s.Now.Add(countEvery-since), s.Now)
 			continue
 		}
 		written, err := writeStatus(ctx, b, b.Objects.AddressPools, pool.AddressPool, status)
@@ -41,9 +54,11 @@ func (b *Balancer) count(ctx context.Context, s *allocator.Snapshot, p *allocato
 			errs = append(errs, fmt.Errorf("patch status of AddressPool/%s: %w", pool.Name, err))
 		}
 		if written {
+			b.counted[pool.UID] = s.Now
 			b.nameOverlaps(pool)
 		}
 	}
+	maps.DeleteFunc(b.counted, func(uid types.UID, _ time.Time) bool { return !there[uid] })
 	for _, peer := range objects.List[*v1alpha1.BGPPeer](b.caches.peers.GetStore()) {
 		status := peerStatus(peer, agents, s.Now)
 		if equality.Semantic.DeepEqual(status, &peer.Status) {
@@ -53,7 +68,14 @@ func (b *Balancer) count(ctx context.Context, s *allocator.Snapshot, p *allocato
 			errs = append(errs, fmt.Errorf("patch status of BGPPeer/%s: %w", peer.Name, err))
 		}
 	}
-	return errors.Join(errs...)
+	return wake, errors.Join(errs...)
+}
+
+// onlyNumbers reports whether nothing but numbers of addresses differs.
+func onlyNumbers(before, after *v1alpha1.AddressPoolStatus) bool {
+	same := before.DeepCopy()
+	same.Assigned, same.Quarantined, same.Available = after.Assigned, after.Quarantined, after.Available
+	return equality.Semantic.DeepEqual(same, after)
 }
 
 // patcher is a client of one kind of ours.

@@ -108,7 +108,7 @@ func (b *Balancer) EnsureLoadBalancerDeleted(ctx context.Context, _ string, serv
 	b.mu.Lock()
 	b.released[service.UID] = true
 	b.mu.Unlock()
-	b.changed()
+	b.hurry()
 	if b.until(ctx, func() bool { return !b.claims(allocator.NameOf(service)) }) {
 		return nil
 	}

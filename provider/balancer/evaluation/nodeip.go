@@ -2,6 +2,7 @@ package evaluation
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -154,23 +155,34 @@ func addressesOf(node *corev1.Node, ipv6 bool) []netip.Addr {
 	return nil
 }
 
-// localNodes are the Nodes with an endpoint that kube-proxy sends packets to: ready, or terminating and still serving.
+// localNodes are the Nodes with endpoints, by Service.
 func localNodes(slices []*discoveryv1.EndpointSlice) map[types.NamespacedName]map[string]bool {
 	local := map[types.NamespacedName]map[string]bool{}
 	for _, slice := range slices {
+		nodes := EndpointNodes(slice)
+		if len(nodes) == 0 {
+			continue
+		}
 		name := types.NamespacedName{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}
-		for _, endpoint := range slice.Endpoints {
-			c := endpoint.Conditions
-			if endpoint.NodeName == nil || !ptr.Deref(c.Ready, true) && (!ptr.Deref(c.Serving, true) || !ptr.Deref(c.Terminating, false)) {
-				continue
-			}
-			if local[name] == nil {
-				local[name] = map[string]bool{}
-			}
-			local[name][*endpoint.NodeName] = true
+		if local[name] == nil {
+			local[name] = nodes
+		} else {
+			maps.Copy(local[name], nodes)
 		}
 	}
 	return local
+}
+
+// EndpointNodes are the Nodes with an endpoint of the slice that kube-proxy sends packets to: ready, or terminating and still serving.
+func EndpointNodes(slice *discoveryv1.EndpointSlice) map[string]bool {
+	nodes := map[string]bool{}
+	for _, endpoint := range slice.Endpoints {
+		c := endpoint.Conditions
+		if endpoint.NodeName != nil && (ptr.Deref(c.Ready, true) || ptr.Deref(c.Serving, true) && ptr.Deref(c.Terminating, false)) {
+			nodes[*endpoint.NodeName] = true
+		}
+	}
+	return nodes
 }
 
 // have reports whether the address is a Node's.

@@ -1,0 +1,83 @@
+package balancer
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+)
+
+// A tenant changes an EndpointSlice as fast as it can. What no pass reads makes none, and what one reads makes five a second. A Service that
+// comes meanwhile has its address, and one that goes waits for no pause.
+func TestCluster_EndpointSlicesOfATenant(t *testing.T) {
+	c := newCluster(t, addressPool("lan", "192.0.2.0/26"))
+	c.create("web", func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal })
+	slices := c.client.DiscoveryV1().EndpointSlices("default")
+	_, err := slices.Create(t.Context(), &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Name: "web-1", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
+		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.1.0.1"}, NodeName: new("n1")}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = slices.Delete(c.Context(), "web-1", metav1.DeleteOptions{}) }()
+	c.within(5*time.Second, "web", reasonIs(allocator.AnnouncedReason))
+	patch := func(n int, format string) {
+		if _, err := slices.Patch(t.Context(), "web-1", types.MergePatchType, fmt.Appendf(nil, format, n), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const lasts = 3 * time.Second
+	churn := func(format string) (patches, passes int) {
+		time.Sleep(time.Second) // what came before is over
+		last := c.leader.counts.Load()
+		for began := time.Now(); time.Since(began) < lasts; time.Sleep(5 * time.Millisecond) {
+			patch(patches, format)
+			patches++
+			if now := c.leader.counts.Load(); now != last { // each pass has counts of its own
+				last = now
+				passes++
+			}
+		}
+		return patches, passes
+	}
+	patches, passes := churn(`{"metadata":{"annotations":{"n":"%d"}}}`)
+	if t.Logf("%d annotations, %d passes", patches, passes); passes > 2 { // a tick
+		t.Errorf("%d edits that no pass reads made %d passes", patches, passes)
+	}
+	patches, passes = churn(`{"endpoints":[{"addresses":["10.1.0.1"],"nodeName":"n%d"}]}`)
+	if t.Logf("%d Nodes, %d passes", patches, passes); passes > maxRow+int(lasts/minPause)+2 || passes < 5 {
+		t.Errorf("%d edits made %d passes", patches, passes)
+	}
+	c.create("second")
+	c.within(5*time.Second, "second", reasonIs(allocator.AnnouncedReason))
+}
+
+// Upstream deletes load balancers one after the other, and each waits for a pass.
+func TestCluster_DeletionsInARow(t *testing.T) {
+	const count = 30
+	c := newCluster(t, addressPool("lan", "192.0.2.0/26"))
+	var list []*corev1.Service
+	for n := range count {
+		list = append(list, c.create(fmt.Sprint("s", n)))
+	}
+	for n := range count {
+		c.within(10*time.Second, fmt.Sprint("s", n), reasonIs(allocator.AnnouncedReason))
+	}
+	began := time.Now()
+	for _, s := range list {
+		if err := c.leader.EnsureLoadBalancerDeleted(t.Context(), "", s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	took := time.Since(began)
+	if t.Logf("%d deleted in %s", count, took); took > count*minPause*3/4 {
+		t.Errorf("%d load balancers were deleted in %s", count, took)
+	}
+}
