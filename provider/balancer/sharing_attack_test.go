@@ -155,3 +155,43 @@ func TestCluster_LostWithoutRoomForAnnotations(t *testing.T) {
 	c.eventually("share-b", "mail", func(s *corev1.Service) bool { return address(s) == "" })
 	c.eventually("share-a", "web", shares)
 }
+
+// Thousands of Services with share keys look in vain for an address to share, and their pool is used up: none asks all others.
+func TestAllocate_ManyShareKeys(t *testing.T) {
+	w := newWorld(addressPool("lan", "10.0.0.0/22"))
+	for n := range 6000 {
+		key := "k"
+		if n%2 == 0 {
+			key = fmt.Sprint("k", n)
+		}
+		w.add(fmt.Sprint("s", n), annotated(v1alpha1.ShareKeyAnnotation, key))
+	}
+	w.pass()
+	s, began := w.snapshot(), time.Now()
+	allocator.Allocate(s)
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("a pass takes %s", took)
+	}
+}
+
+// Of several addresses that a Service may share it gets that of the oldest Service, of whichever namespace, that agrees.
+func TestAllocate_SharesWithTheOldest(t *testing.T) {
+	w := newWorld(addressPool("lan", "192.0.2.1-192.0.2.9"))
+	first := w.add("first", tenant("c", 443, "k", "a"))      // does not list b
+	taken := w.add("taken", tenant("a", 25, "k", "b"))       // has the port
+	oldest := w.add("oldest", tenant("a", 80, "k", "b"))     // is refused by neither
+	younger := w.add("younger", tenant("b", 80, "k", "a,c")) // of its own namespace
+	w.pass()
+	late := w.add("late", tenant("b", 25, "k", "a,c"))
+	p := w.pass()
+	if p.of(taken) != p.of(oldest) || p.of(first) == p.of(taken) || p.of(younger) == p.of(oldest) {
+		t.Fatalf("first %s, taken %s, oldest %s, younger %s", p.of(first), p.of(taken), p.of(oldest), p.of(younger))
+	}
+	if p.of(late) != p.of(younger) {
+		t.Errorf("late has %s; younger has %s", p.of(late), p.of(younger))
+	}
+	next := w.add("next", tenant("b", 143, "k", "a,c"))
+	if p := w.pass(); p.of(next) != p.of(oldest) {
+		t.Errorf("next has %s, and oldest has %s", p.of(next), p.of(oldest))
+	}
+}

@@ -26,6 +26,14 @@ type allocation struct {
 	Plan
 	order    []*Assignment
 	reserved map[types.NamespacedName][]netip.Addr // in quarantine
+	// shareable are made when the first Service looks for one, and exhausted are pools without any free address of a family.
+	shareable shareable
+	exhausted map[poolFamily]bool
+}
+
+type poolFamily struct {
+	pool string
+	ipv6 bool
 }
 
 // Allocate plans who has which address. What is claimed stays; then Services get what they had according to their
@@ -34,7 +42,7 @@ type allocation struct {
 func Allocate(s *Snapshot) *Plan {
 	a := &allocation{Snapshot: s, Plan: Plan{
 		Claims: map[netip.Addr]*Claim{}, Services: map[types.NamespacedName]*Assignment{},
-	}, reserved: map[types.NamespacedName][]netip.Addr{}}
+	}, reserved: map[types.NamespacedName][]netip.Addr{}, exhausted: map[poolFamily]bool{}}
 	a.begin()
 	a.keep()
 	a.each(a.restore)
@@ -86,6 +94,9 @@ func (a *allocation) begin() {
 		a.order = append(a.order, as)
 	}
 	slices.SortFunc(a.order, Older)
+	for i, as := range a.order {
+		as.place = i
+	}
 }
 
 // Older orders Services by age.

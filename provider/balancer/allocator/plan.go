@@ -56,6 +56,7 @@ type Assignment struct {
 	Problem *finding.Finding
 	// unshared is why it may not have an address any more that it has had with others.
 	unshared *finding.Finding
+	place    int // among all Services by age
 }
 
 // Addresses are in the order of the Service's families; none, where it wants all or none.

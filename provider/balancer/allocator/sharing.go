@@ -88,8 +88,7 @@ func mayShare(a *corev1.Service, sa sharing, b *corev1.Service, sb sharing) erro
 	if p, both := common(sa.ports, sb.ports); both {
 		return fmt.Errorf("Service/%s has port %d/%s, too", NameOf(b), p.number, p.protocol) //nolint:staticcheck // a kind is a name
 	}
-	local := corev1.ServiceExternalTrafficPolicyLocal
-	if (a.Spec.ExternalTrafficPolicy == local || b.Spec.ExternalTrafficPolicy == local) && !samePods(a, b) {
+	if needSamePods(a, b) && !samePods(a, b) {
 		return fmt.Errorf("externalTrafficPolicy is Local, and Service/%s has other pods", NameOf(b))
 	}
 	return nil
@@ -124,6 +123,12 @@ func consent(namespace string, own sharing, other types.NamespacedName, theirs s
 		return fmt.Errorf("annotation %s of Service/%s does not list %s", v1alpha1.ShareNamespacesAnnotation, other, namespace)
 	}
 	return nil
+}
+
+// needSamePods reports whether one of the Services sends packets to pods of the Node alone.
+func needSamePods(a, b *corev1.Service) bool {
+	local := corev1.ServiceExternalTrafficPolicyLocal
+	return a.Spec.ExternalTrafficPolicy == local || b.Spec.ExternalTrafficPolicy == local
 }
 
 // samePods reports whether the Services select the same pods. Those of two namespaces never do.

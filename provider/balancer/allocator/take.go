@@ -75,6 +75,7 @@ func (a *allocation) move(as *Assignment, ipv6 bool, take func() *finding.Findin
 	}
 	taken := as.By[ipv6]
 	if had && old != taken {
+		a.shareable = nil // the address that it leaves is listed there
 		a.leave(a.Claims[old], NameOf(as.Service))
 	}
 	return true
@@ -85,9 +86,11 @@ func (a *allocation) share(as *Assignment, ipv6 bool) bool {
 	if as.Request.shareKey == "" || as.Problem != nil {
 		return false
 	}
-	for _, other := range a.order {
-		address, has := other.By[ipv6]
-		if has && as.mayShare(other) == nil && a.take(as, address) == nil {
+	if a.shareable == nil {
+		a.shareable = shareables(a.order)
+	}
+	for _, c := range a.shareable.of(as, ipv6) {
+		if a.take(as, c.address) == nil {
 			return true
 		}
 	}
@@ -132,10 +135,14 @@ func (a *allocation) takeAny(as *Assignment, ipv6 bool) *finding.Finding {
 	}
 	free := func(address netip.Addr) bool { return a.Claims[address] == nil && !a.Conflicts[address] }
 	for _, p := range pools {
+		if a.exhausted[poolFamily{p.Name, ipv6}] {
+			continue
+		}
 		if address, ok := firstFree(p.Free.Ranges(), ipv6, NameOf(as.Service).String(), free); ok {
 			a.claim(as, address, p)
 			return nil
 		}
+		a.exhausted[poolFamily{p.Name, ipv6}] = true // claims that end are reserved until settle
 	}
 	var names []string
 	for _, p := range pools {
@@ -238,7 +245,7 @@ func (a *allocation) join(as *Assignment, address netip.Addr) *finding.Finding {
 			return problem
 		}
 	}
-	as.By[address.Is6()] = address
+	a.give(as, address)
 	return nil
 }
 
@@ -252,5 +259,13 @@ func (a *allocation) claim(as *Assignment, address netip.Addr, p *Pool) {
 		c.Pool = p.Name
 	}
 	a.Claims[address] = c
+	a.give(as, address)
+}
+
+// give notes whose the address is.
+func (a *allocation) give(as *Assignment, address netip.Addr) {
 	as.By[address.Is6()] = address
+	if a.shareable != nil {
+		a.shareable.add(as, address)
+	}
 }

@@ -31,6 +31,27 @@ type Reports struct {
 // else one agent could have an address published that is a stranger's. Leases are signs of life beside the reports.
 func ReadReports(agents []*v1alpha1.NodeAgent, leases []*v1alpha1.NodeAgentLease, alive objects.Liveness, now time.Time, rank map[string]int) Reports {
 	r := Reports{Announced: map[netip.Addr]bool{}, conflicts: map[netip.Addr]string{}}
+	alive.ObserveAll(now, agents, leases)
+	there := map[string]bool{}
+	for _, agent := range agents {
+		there[agent.Name] = true
+		if alive.Within(listeningTime, now, agent.Name) {
+			r.Lately = append(r.Lately, agent)
+		}
+		if alive.Live(now, agent.Name) {
+			r.Agents = append(r.Agents, agent)
+		} else {
+			r.silent = append(r.silent, agent.Name)
+		}
+	}
+	r.readAddresses(rank)
+	maps.DeleteFunc(alive, func(name string, _ objects.LastReport) bool { return !there[name] })
+	slices.Sort(r.silent)
+	return r
+}
+
+// readAddresses fills in what the agents that live say of addresses. With BGP each of them announces each address: Nodes times Services.
+func (r *Reports) readAddresses(rank map[string]int) {
 	announcer, warner := map[netip.Addr]int{}, map[netip.Addr]int{} // the lowest rank of those who do
 	lowest := func(of map[netip.Addr]int, address netip.Addr, name string) bool {
 		own, known := rank[name]
@@ -43,27 +64,22 @@ func ReadReports(agents []*v1alpha1.NodeAgent, leases []*v1alpha1.NodeAgentLease
 		of[address] = own
 		return true
 	}
-	alive.ObserveAll(now, agents, leases)
-	there := map[string]bool{}
-	for _, agent := range agents {
-		there[agent.Name] = true
-		if alive.Within(listeningTime, now, agent.Name) {
-			r.Lately = append(r.Lately, agent)
-		}
-		if !alive.Live(now, agent.Name) {
-			r.silent = append(r.silent, agent.Name)
-			continue
-		}
-		r.Agents = append(r.Agents, agent)
-		for _, a := range agent.Status.Announcements {
-			if address, err := netip.ParseAddr(a.Address); err == nil {
-				r.Announced[address] = true
-				lowest(announcer, address, agent.Name)
-			}
-		}
+	for _, agent := range r.Agents {
 		for _, c := range agent.Status.Conflicts {
 			if address, err := netip.ParseAddr(c.Address); err == nil && lowest(warner, address, agent.Name) {
 				r.conflicts[address] = c.MAC + " answers for it, as interface " + c.Interface + " of Node/" + agent.Name + " hears"
+			}
+		}
+	}
+	read := map[string]bool{}
+	for _, agent := range r.Agents {
+		for _, a := range agent.Status.Announcements {
+			if len(warner) == 0 && read[a.Address] {
+				continue
+			}
+			if address, err := netip.ParseAddr(a.Address); err == nil {
+				read[a.Address], r.Announced[address] = true, true
+				lowest(announcer, address, agent.Name) // whom a warning counts against
 			}
 		}
 	}
@@ -71,9 +87,6 @@ func ReadReports(agents []*v1alpha1.NodeAgent, leases []*v1alpha1.NodeAgentLease
 		warned, is := warner[address]
 		return is && warned < announcer[address]
 	})
-	maps.DeleteFunc(alive, func(name string, _ objects.LastReport) bool { return !there[name] })
-	slices.Sort(r.silent)
-	return r
 }
 
 // muted names the agents that do not report, and says how many there are; at an elected level those with a vote, if there are any. Most says
@@ -120,7 +133,10 @@ func (r *Reports) Contested() int {
 	}
 	for _, agent := range r.Agents {
 		for _, a := range agent.Status.Announcements {
-			if address, err := netip.ParseAddr(a.Address); err == nil && a.Level.Elected() {
+			if !a.Level.Elected() { // each Node announces each address: reading them all would cost Services times Nodes
+				continue
+			}
+			if address, err := netip.ParseAddr(a.Address); err == nil {
 				owners[address]++
 			}
 		}
