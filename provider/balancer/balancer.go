@@ -121,6 +121,24 @@ func (b *Balancer) changed() {
 	}
 }
 
+// reported asks for a pass since agents have reported something else. Services may wait for that.
+func (b *Balancer) reported() {
+	if b.awaits.Load() {
+		b.hurry()
+	} else {
+		b.changed()
+	}
+}
+
+// hurry asks for a pass for which a call waits, or a new Service.
+func (b *Balancer) hurry() {
+	b.changed()
+	select {
+	case b.urgent <- struct{}{}:
+	default:
+	}
+}
+
 // Run makes passes until ctx is done.
 func (b *Balancer) Run(ctx context.Context) {
 	for _, w := range b.caches.own() {
@@ -157,7 +175,7 @@ func (b *Balancer) Run(ctx context.Context) {
 			next, retry = retry-minRetry, min(2*retry, maxRetry)
 			continue
 		}
-		b.rest(ctx, pause, rest)
+		restAfter(ctx, pause, rest, b.urgent)
 		next, retry = tick, minRetry
 		if !wake.IsZero() {
 			next = min(next, max(wake.Sub(b.Now()), batch))

@@ -177,10 +177,12 @@ func serviceMatters(before, after any) bool {
 	return balanced(before) || balanced(after)
 }
 
-// sliceMatters is about Services with externalTrafficPolicy Local only, and on which Nodes they have endpoints: tenants write EndpointSlices.
+// sliceMatters is about Services with externalTrafficPolicy Local only, and on which Nodes they have endpoints: tenants write
+// EndpointSlices.
 func (c *caches) sliceMatters(before, after any) bool {
 	a, b := before.(*discoveryv1.EndpointSlice), after.(*discoveryv1.EndpointSlice)
-	if of := discoveryv1.LabelServiceName; a != b && a.Labels[of] == b.Labels[of] && maps.Equal(evaluation.EndpointNodes(a), evaluation.EndpointNodes(b)) {
+	of := discoveryv1.LabelServiceName
+	if a != b && a.Labels[of] == b.Labels[of] && maps.Equal(evaluation.EndpointNodes(a), evaluation.EndpointNodes(b)) {
 		return false
 	}
 	return c.isLocal(a) || c.isLocal(b)

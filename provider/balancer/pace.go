@@ -31,16 +31,16 @@ func (p *pace) after(began, ended time.Time, worked time.Duration) (pause, rest 
 	return pause, rest
 }
 
-// rest waits after a pass. What somebody waits for ends the rest: a new Service, the report that its address is announced, and a call of
+// restAfter waits after a pass. What somebody waits for ends the rest: a new Service, the report that its address is announced, and a call of
 // upstream's service controller, which makes one after the other.
-func (b *Balancer) rest(ctx context.Context, pause, rest time.Duration) {
+func restAfter(ctx context.Context, pause, rest time.Duration, urgent <-chan struct{}) {
 	if !sleep(ctx, pause) || rest == 0 {
 		return
 	}
 	select {
 	case <-ctx.Done():
 	case <-time.After(rest):
-	case <-b.urgent:
+	case <-urgent:
 	}
 }
 
@@ -51,23 +51,5 @@ func sleep(ctx context.Context, d time.Duration) bool {
 		return false
 	case <-time.After(d):
 		return true
-	}
-}
-
-// reported asks for a pass since agents have reported something else. Services may wait for that.
-func (b *Balancer) reported() {
-	if b.awaits.Load() {
-		b.hurry()
-	} else {
-		b.changed()
-	}
-}
-
-// hurry asks for a pass for which a call waits, or a new Service.
-func (b *Balancer) hurry() {
-	b.changed()
-	select {
-	case b.urgent <- struct{}{}:
-	default:
 	}
 }
