@@ -177,7 +177,8 @@ func TestCluster_NodeIPBesideANodeThatIsOff(t *testing.T) {
 		}
 		patch := fmt.Sprintf(`{"status": {"announced": 0, "routed": 0, "renewTime": %q, "interfaces": [{"name": "eth0", "addresses": [%q]}]}}`,
 			metav1.NowMicro().UTC().Format(metav1.RFC3339Micro), address)
-		if _, err := c.objects.NodeAgents.Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
+		_, err = c.objects.NodeAgents.Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

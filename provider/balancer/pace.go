@@ -31,8 +31,8 @@ func (p *pace) after(began, ended time.Time, worked time.Duration) (pause, rest 
 	return pause, rest
 }
 
-// restAfter waits after a pass. What somebody waits for ends the rest: a new Service, the report that its address is announced, and a call of
-// upstream's service controller, which makes one after the other.
+// restAfter waits after a pass. What somebody waits for ends the rest: a new Service, the report that its address is announced, and a
+// call of upstream's service controller, which makes one after the other.
 func restAfter(ctx context.Context, pause, rest time.Duration, urgent <-chan struct{}) {
 	if !sleep(ctx, pause) || rest == 0 {
 		return

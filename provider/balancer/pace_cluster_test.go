@@ -13,8 +13,8 @@ import (
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 )
 
-// A tenant changes an EndpointSlice as fast as it can. What no pass reads makes none, and what one reads makes five a second. A Service that
-// comes meanwhile has its address, and one that goes waits for no pause.
+// A tenant changes an EndpointSlice as fast as it can. What no pass reads makes none, and what one reads makes five a second. A
+// Service that comes meanwhile has its address, and one that goes waits for no pause.
 func TestCluster_EndpointSlicesOfATenant(t *testing.T) {
 	c := newCluster(t, addressPool("lan", "192.0.2.0/26"))
 	c.create("web", func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal })

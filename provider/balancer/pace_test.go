@@ -56,7 +56,8 @@ func TestPace(t *testing.T) {
 // Of an EndpointSlice it matters on which Nodes endpoints are ready, and only where externalTrafficPolicy is Local.
 func TestSliceMatters(t *testing.T) {
 	services := cache.NewStore(cache.MetaNamespaceKeyFunc)
-	for name, policy := range map[string]corev1.ServiceExternalTrafficPolicy{"local": corev1.ServiceExternalTrafficPolicyLocal, "cluster": ""} {
+	policies := map[string]corev1.ServiceExternalTrafficPolicy{"local": corev1.ServiceExternalTrafficPolicyLocal, "cluster": ""}
+	for name, policy := range policies {
 		s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
 		s.Spec.Type, s.Spec.ExternalTrafficPolicy = corev1.ServiceTypeLoadBalancer, policy
 		if err := services.Add(s); err != nil {

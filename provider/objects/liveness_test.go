@@ -39,8 +39,8 @@ func TestLiveness_ObserveLease(t *testing.T) {
 	}
 }
 
-// An agent that is marked as silent does not live when it is seen first, as by a leader that begins, until it renews its report or its lease.
-// What it has said is remembered as of now all the same.
+// An agent that is marked as silent does not live when it is seen first, as by a leader that begins, until it renews its report or its
+// lease. What it has said is remembered as of now all the same.
 func TestLiveness_Silent(t *testing.T) {
 	start := time.Now()
 	at := func(d time.Duration) metav1.MicroTime { return metav1.NewMicroTime(start.Add(d)) }

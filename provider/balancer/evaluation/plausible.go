@@ -43,7 +43,8 @@ func (m *Machines) Plausible(
 ) {
 	e := &evidence{
 		plane: m.Plane, routers: m.Routers, alone: len(hosts) == 1, claimed: map[netip.Addr]bool{}, networks: networks,
-		reports: networksOf(m.agents, hosts), ever: networksOf(m.Reported, hosts), owners: map[netip.Addr]*allocator.Host{}, pods: map[netip.Prefix]bool{}, lengths: map[int]bool{},
+		reports: networksOf(m.agents, hosts), ever: networksOf(m.Reported, hosts),
+		owners: map[netip.Addr]*allocator.Host{}, pods: map[netip.Prefix]bool{}, lengths: map[int]bool{},
 		own: ownOf(m.agents), rank: allocator.RankOf(hosts),
 	}
 	for _, c := range claims {
