@@ -175,7 +175,8 @@ func (b *Balancer) writeClaim(ctx context.Context, p *allocator.Plan, c *allocat
 }
 
 // claimExists finds out whose the object is that has the name of a new claim. Where the watch lags, it may be our own, which a pass or
-// another leader has made: the caches will have it. That of another Service, or of another program, keeps the address from ours for a while.
+// another leader has made: the caches will have it. That of another Service, or of another program, keeps the address from ours
+// for a while.
 func (b *Balancer) claimExists(ctx context.Context, c *allocator.Claim, w *written) error {
 	list, err := b.Client.NetworkingV1().IPAddresses().List(ctx, metav1.ListOptions{ // the manager may not get one
 		FieldSelector: "metadata.name=" + c.Address.String(),
