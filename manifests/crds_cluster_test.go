@@ -43,6 +43,22 @@ func TestCluster_CRDs(t *testing.T) {
 		{"a level", "addresspools", `{ranges: [192.0.2.1], level: NodeIP}`, `"Auto", "L2", "BGP"`},
 		{"a community", "addresspools", `{ranges: [192.0.2.1], bgp: {communities: [no-export]}}`, "communities"},
 		{"a community's bits", "addresspools", `{ranges: [192.0.2.1], bgp: {communities: ["70000:1"]}}`, "16 bits each"},
+		{"a hook", "addresspools", hook(`url: "https://failover.example:8443/move", ca: PEM, tokenKey: robot, timeout: 5s, repeatAfter: 1h`), ""},
+		{"a hook on the agent's machine", "addresspools", hook(`url: "http://127.0.0.1:9000/"`), ""},
+		{"a hook on it by IPv6", "addresspools", hook(`url: "http://[::1]:9000"`), ""},
+		{"a hook without CA", "addresspools", hook(`url: "https://failover.example"`), "an https URL needs ca"},
+		{"a hook without TLS", "addresspools", hook(`url: "http://failover.example"`), "must be https://HOST/PATH, or http:// with"},
+		{"a hook of metadata", "addresspools", hook(`url: "http://169.254.169.254/latest"`), "must be https://HOST/PATH, or http:// with"},
+		{"a hook by a loopback name", "addresspools", hook(`url: "http://127.0.0.1.example"`), "must be https://HOST/PATH, or http:// with"},
+		{"a hook of a file", "addresspools", hook(`url: "file:///etc/passwd"`), "must be https://HOST/PATH, or http:// with"},
+		{"a hook without a host", "addresspools", hook(`url: "https:///path", ca: PEM`), "must be https://HOST/PATH, or http:// with"},
+		{"a hook with a password", "addresspools", hook(`url: "https://u:p@failover.example", ca: PEM`), "must have no user"},
+		{"a hook with a query", "addresspools", hook(`url: "https://failover.example/?token=1", ca: PEM`), "must have no user"},
+		{"a hook with a short timeout", "addresspools", hook(`url: "http://127.0.0.1", timeout: 100ms`), "between 1s and 60s"},
+		{"a hook that repeats all the time", "addresspools", hook(`url: "http://127.0.0.1", repeatAfter: 1s`), "between 10s and 24h"},
+		{"a hook with a key of another Secret", "addresspools", hook(`url: "http://127.0.0.1", tokenKey: other/key`), "tokenKey"},
+		{"a hook at level BGP", "addresspools", `{ranges: [192.0.2.1], level: BGP, hook: {url: "http://127.0.0.1"}}`, "hook needs level: L2"},
+		{"a hook at any level", "addresspools", `{ranges: [192.0.2.1], hook: {url: "http://127.0.0.1"}}`, "hook needs level: L2"},
 		{"a peer", "bgppeers", `{address: 192.0.2.1, asn: 64500, localASN: 4200000000, bfd: {enabled: true}}`, ""},
 		{"a name", "bgppeers", `{address: router, asn: 64500, localASN: 64512}`, "must be an IP address"},
 		{"no such ASN", "bgppeers", `{address: 192.0.2.1, asn: 0, localASN: 64512}`, "greater than or equal to 1"},
@@ -79,6 +95,9 @@ func TestCluster_CRDs(t *testing.T) {
 		})
 	}
 }
+
+// hook is a pool at level L2 that has one.
+func hook(fields string) string { return "{ranges: [192.0.2.1], level: L2, hook: {" + fields + "}}" }
 
 func message(err error) string {
 	if err == nil {

@@ -49,6 +49,8 @@ type AddressPool struct {
 }
 
 // AddressPoolSpec is what the operator wants of an AddressPool.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.hook) || self.level == 'L2'",message="hook needs level: L2"
 type AddressPoolSpec struct {
 	// Ranges are CIDRs, single addresses, or FIRST-LAST; IPv4 and IPv6 may be mixed.
 	// +kubebuilder:validation:MinItems=1
@@ -113,6 +115,41 @@ type AddressPoolSpec struct {
 	// BGP is for addresses that are announced so.
 	// +optional
 	BGP PoolBGP `json:"bgp,omitzero"`
+	// Hook is called by the agent that becomes the owner of an address at level L2, for providers that route an address to the machine
+	// that their API names. Default: none.
+	// +optional
+	Hook *PoolHook `json:"hook,omitempty"`
+}
+
+// PoolHook is an HTTP endpoint that moves addresses of a pool to the Node that owns them. An agent sends PUT with a JSON object when it
+// becomes the owner, and repeats it. The address is announced whatever the endpoint answers.
+//
+// +kubebuilder:validation:XValidation:rule="!self.url.startsWith('https:') || has(self.ca)",message="an https URL needs ca"
+type PoolHook struct {
+	// URL is https. http is allowed for 127.0.0.1 and [::1], the machine of the agent.
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="isURL(self) && (url(self).getScheme() == 'https' && url(self).getHostname() != '' || url(self).getScheme() == 'http' && url(self).getHostname() in ['127.0.0.1', '::1'])",message="must be https://HOST/PATH, or http:// with host 127.0.0.1 or [::1]"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('[@?#]')",message="must have no user, query or fragment: credentials belong into the Secret of tokenKey"
+	URL string `json:"url"`
+	// CA has the certificates that sign that of the endpoint, as PEM. An https URL needs it: the agent's image has no authorities.
+	// +kubebuilder:validation:MaxLength=65536
+	// +optional
+	CA string `json:"ca,omitempty"`
+	// TokenKey is the key of Secret kube-system/ccmadm-hooks that holds the bearer token of the endpoint. Default: no token is sent.
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z0-9]+$`
+	// +optional
+	TokenKey string `json:"tokenKey,omitempty"`
+	// Timeout is that of one call. Default: 10s.
+	// +kubebuilder:default="10s"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('60s')",message="must be between 1s and 60s"
+	// +optional
+	Timeout metav1.Duration `json:"timeout,omitzero"`
+	// RepeatAfter is how long after a call that succeeded the owner calls again, in case the provider has lost the route. Default: 5m.
+	// +kubebuilder:default="5m"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('10s') && duration(self) <= duration('24h')",message="must be between 10s and 24h"
+	// +optional
+	RepeatAfter metav1.Duration `json:"repeatAfter,omitzero"`
 }
 
 // PoolServe limits which Services get addresses of a pool. An empty field limits nothing.

@@ -187,6 +187,8 @@ const (
 	HeartbeatKey = "heartbeat"
 	// BGPSecretName is the Secret with passwords of BGPPeers.
 	BGPSecretName = "ccmadm-bgp"
+	// HookSecretName is the Secret with tokens of hooks of AddressPools.
+	HookSecretName = "ccmadm-hooks"
 	// DrainLabel on a Node, true, lets its agent give away what it announces.
 	DrainLabel = "ccmadm.dev/drain"
 	// ExcludeLabel is from k8s.io/api, which calls it LabelNodeExcludeBalancers.

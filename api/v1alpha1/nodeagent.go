@@ -171,6 +171,10 @@ type Announcement struct {
 	Level Level `json:"level"`
 	// Interface on which L2 answers.
 	Interface string `json:"interface,omitempty"`
+	// Hook is why calls of the AddressPool's hook for this address fail, and since when; empty: they do not, or the pool has none.
+	// +kubebuilder:validation:MaxLength=512
+	// +optional
+	Hook string `json:"hook,omitempty"`
 }
 
 // AddressConflict is an address for which a machine without an agent answers.
