@@ -32,6 +32,7 @@ type agents struct {
 	view   announce.View
 	notice func(announce.Claim, v1alpha1.AddressConflict)
 	linger time.Duration
+	hooks  func(name string, o *Options) // what Taken and Lost do
 }
 
 func newAgents(t *testing.T, claims ...announce.Claim) *agents {
@@ -80,10 +81,14 @@ func (a *agents) start(name string) {
 	if testing.Verbose() {
 		log = testr.New(a.t).WithName(name)
 	}
-	l2 := New(Options{
+	o := Options{
 		Node: name, Key: bytes.Repeat([]byte{7}, 32), Port: v1alpha1.HeartbeatPort, Changed: func() {}, Conflict: a.notice,
 		Namespace: a.hosts[name], Log: log,
-	})
+	}
+	if a.hooks != nil {
+		a.hooks(name, &o)
+	}
+	l2 := New(o)
 	l2.quorum.LingerFor = cmp.Or(a.linger, l2.quorum.LingerFor)
 	ctx, cancel := context.WithCancel(a.t.Context())
 	ended := make(chan error, 1)

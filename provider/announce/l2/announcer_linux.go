@@ -42,6 +42,9 @@ type Options struct {
 	KeepVoters bool
 	// Conflict is called when a machine answers for an address who is no agent. It must not wait.
 	Conflict func(claim announce.Claim, conflict v1alpha1.AddressConflict)
+	// Taken is called when this Node begins to announce an address, and Lost with the first step that finds that it no longer owns
+	// one. They must not wait. Default: they do nothing.
+	Taken, Lost func(netip.Addr)
 	// Namespace is the network namespace. Default: where the process is.
 	Namespace netns.NsHandle
 	Log       logr.Logger
@@ -92,6 +95,9 @@ func New(o Options) *Announcer {
 	now := bootTime()
 	if o.Namespace == 0 { // a handle is a file descriptor, of which 0 is standard input
 		o.Namespace = netns.None()
+	}
+	if o.Taken == nil {
+		o.Taken, o.Lost = func(netip.Addr) {}, func(netip.Addr) {}
 	}
 	return &Announcer{
 		Options: o, poke: make(chan struct{}, 1), refresh: make(chan struct{}, 1),

@@ -77,7 +77,7 @@ func (l *Announcer) own(now quorum.Instant, claims []announce.Claim) time.Durati
 	l.elsewhere = false
 	for address := range l.owned {
 		if !keep[address] {
-			delete(l.owned, address)
+			l.lose(address)
 			changed = true
 			l.Log.Info("Released an address", "address", address)
 		}
@@ -108,6 +108,11 @@ func (o *ownership) repeats() bool {
 	return o.announced && o.segment != nil && o.gratuitous >= len(gratuitousTimes())
 }
 
+func (l *Announcer) lose(address netip.Addr) {
+	delete(l.owned, address)
+	l.Lost(address)
+}
+
 // advance takes the next step with an address, if it is due, and reports whether the report has changed.
 func (l *Announcer) advance(now quorum.Instant, o *ownership) bool {
 	if now < o.next {
@@ -129,6 +134,7 @@ func (l *Announcer) advance(now quorum.Instant, o *ownership) bool {
 	changed := !o.announced
 	if changed {
 		l.tellKernel()
+		l.Taken(o.claim.Address)
 	}
 	o.announced = true
 	if times := gratuitousTimes(); o.gratuitous+1 < len(times) {
@@ -233,7 +239,7 @@ func (l *Announcer) rival(now quorum.Instant, o *ownership, node string) {
 	l.Log.Info("Another agent answers for an address of this Node; please report this", "address", o.claim.Address, "node", node)
 	if node < l.Node {
 		l.quorum.Drop(now, o.claim.Address)
-		delete(l.owned, o.claim.Address)
+		l.lose(o.claim.Address)
 		wake(l.poke)
 		l.Changed()
 	}
