@@ -3,7 +3,9 @@ package agent
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"os"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,10 +19,11 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/announce"
 	"github.com/ccmadm/ccmadm/provider/announce/bgp"
+	"github.com/ccmadm/ccmadm/provider/announce/hook"
 	"github.com/ccmadm/ccmadm/provider/announce/l2"
 )
 
-// newAnnouncers makes one for each level. They have a part in the report.
+// newAnnouncers makes one for each level, and what calls hooks, which adds to the report of the others. They have a part in the report.
 func newAnnouncers(ctx context.Context, config *rest.Config, o Options, c *caches, report *reporter) ([]announce.Announcer, error) {
 	key, err := os.ReadFile(o.HeartbeatKeyFile)
 	if err != nil {
@@ -30,17 +33,27 @@ func newAnnouncers(ctx context.Context, config *rest.Config, o Options, c *cache
 	if err != nil {
 		return nil, err
 	}
-	announcer := l2.New(l2.Options{
+	var announcer *l2.Announcer
+	caller := hook.New(hook.Options{
+		Tokens: c.tokens.get, Owns: func(address netip.Addr) bool { return announcer.Owns(address) }, Changed: report.announced,
+		Failed:  func(claim announce.Claim, message string) { warnOfHook(events, c, claim, message) },
+		Observe: func(string, time.Duration) {}, Log: klog.FromContext(ctx).WithName("hook"),
+	})
+	if o.CountHooks != nil {
+		caller.Observe = o.CountHooks(caller.Failing)
+	}
+	announcer = l2.New(l2.Options{
 		Node: o.NodeName, Key: key, Listen: o.Address, Port: o.HeartbeatPort, Changed: report.announced, KeepVoters: true,
 		Log: klog.FromContext(ctx).WithName("l2"),
 		Conflict: func(claim announce.Claim, conflict v1alpha1.AddressConflict) {
 			warnOfConflict(events, c, claim, conflict)
 		},
+		Taken: caller.Take, Lost: caller.Lose,
 	})
 	if o.Count != nil {
 		o.Count(announcer.Counts)
 	}
-	announcers := []announce.Announcer{announcer, bgp.New(klog.FromContext(ctx).WithName("bgp"), report.announced)}
+	announcers := []announce.Announcer{announcer, bgp.New(klog.FromContext(ctx).WithName("bgp"), report.announced), caller}
 	for _, a := range announcers {
 		report.sources = append(report.sources, a.Report)
 		report.announcing = append(report.announcing, a.Report)
@@ -62,14 +75,29 @@ func newEvents(ctx context.Context, config *rest.Config, node string) (record.Ev
 
 // warnOfConflict leaves an Event on each Service of the address.
 func warnOfConflict(events record.EventRecorder, c *caches, claim announce.Claim, conflict v1alpha1.AddressConflict) {
-	for _, name := range claim.Services {
-		object, there, _ := c.services.GetStore().GetByKey(name.String()) // a store of client-go has no error here
-		service, is := object.(runtime.Object)
-		if !there || !is {
-			continue
-		}
+	for _, service := range servicesOf(c, claim) {
 		events.Eventf(service, corev1.EventTypeWarning, "AddressConflict",
 			"%s answers for %s on %s, and is no agent of this cluster: remove the address from that machine, or exclude it in AddressPool %s",
 			conflict.MAC, conflict.Address, conflict.Interface, claim.Pool)
 	}
+}
+
+// warnOfHook leaves one on each of them, too.
+func warnOfHook(events record.EventRecorder, c *caches, claim announce.Claim, message string) {
+	for _, service := range servicesOf(c, claim) {
+		events.Eventf(service, corev1.EventTypeWarning, "HookFailed",
+			"the hook of AddressPool %s for %s %s: the provider may send the address to another machine", claim.Pool, claim.Address, message)
+	}
+}
+
+// servicesOf are the Services of an address that the agent knows.
+func servicesOf(c *caches, claim announce.Claim) []runtime.Object {
+	var list []runtime.Object
+	for _, name := range claim.Services {
+		object, there, _ := c.services.GetStore().GetByKey(name.String()) // a store of client-go has no error here
+		if service, is := object.(runtime.Object); there && is {
+			list = append(list, service)
+		}
+	}
+	return list
 }

@@ -24,7 +24,7 @@ import (
 // caches are the informers of what the agent reads. They keep what they have while the API server does not answer.
 type caches struct {
 	nodes, services, slices, claims, pools, peers, agents cache.SharedIndexInformer
-	passwords                                             *passwords
+	passwords, tokens                                     *passwords
 	apiServers                                            *apiServers
 	starts                                                *starts
 	reader                                                *reader
@@ -68,10 +68,9 @@ func newCaches(config *rest.Config) (*caches, error) {
 		return nil, err
 	}
 	c.apiServers = newAPIServers(config, c.slices)
-	c.passwords = &passwords{
-		secrets: client.CoreV1().Secrets(v1alpha1.Namespace),
-		peers:   func() []*v1alpha1.BGPPeer { return objects.List[*v1alpha1.BGPPeer](c.peers.GetStore()) },
-	}
+	c.passwords, c.tokens = newPasswords(client.CoreV1().Secrets(v1alpha1.Namespace),
+		func() []*v1alpha1.BGPPeer { return objects.List[*v1alpha1.BGPPeer](c.peers.GetStore()) },
+		func() []*v1alpha1.AddressPool { return objects.List[*v1alpha1.AddressPool](c.pools.GetStore()) })
 	c.starts, c.unready = &starts{list: ours.NodeAgents.List}, announce.Unready{}
 	for _, informer := range c.all() {
 		if err := informer.SetTransform(lean); err != nil {

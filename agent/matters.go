@@ -29,7 +29,7 @@ func nodeMatters(before, after any) bool {
 	a, known := before.(*corev1.Node)
 	b, is := after.(*corev1.Node)
 	return !known || !is || a.UID != b.UID || (a.DeletionTimestamp == nil) != (b.DeletionTimestamp == nil) ||
-		!maps.Equal(a.Labels, b.Labels) || !equality.Semantic.DeepEqual(a.Spec.Taints, b.Spec.Taints) ||
+		!maps.Equal(a.Labels, b.Labels) || a.Spec.ProviderID != b.Spec.ProviderID || !equality.Semantic.DeepEqual(a.Spec.Taints, b.Spec.Taints) ||
 		!slices.Equal(a.Status.Addresses, b.Status.Addresses) ||
 		!slices.EqualFunc(a.Status.Conditions, b.Status.Conditions, func(x, y corev1.NodeCondition) bool {
 			x.LastHeartbeatTime = y.LastHeartbeatTime

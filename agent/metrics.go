@@ -1,6 +1,11 @@
 package agent
 
 import (
+	"time"
+
+	k8smetrics "k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+
 	"github.com/ccmadm/ccmadm/agent/metrics"
 	"github.com/ccmadm/ccmadm/provider/announce/l2"
 )
@@ -22,4 +27,18 @@ func RegisterMetrics(counts func() l2.Counts) {
 		func(c l2.Counts) int { return c.Unheard })
 	gauge("heartbeats_refused", "Heartbeats without a valid signature, since the agent started.",
 		func(c l2.Counts) int { return int(c.Forged) })
+}
+
+// RegisterHookMetrics shows at /metrics for how many addresses the hook fails, and what became of calls. A process may do it once.
+func RegisterHookMetrics(failing func() int) func(result string, took time.Duration) {
+	gauge := func(name, help string) { metrics.Register("ccmadm_agent", name, help, failing) }
+	gauge("hooks_failing", "Addresses of this Node whose AddressPool's hook fails.")
+	calls := k8smetrics.NewHistogramVec(&k8smetrics.HistogramOpts{
+		Subsystem: "ccmadm_agent",
+		Name:      "hook_duration_seconds",
+		Help:      "Duration of calls of hooks of AddressPools, by result: ok, refused (another owner has called since), failed.",
+		Buckets:   []float64{0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60}, StabilityLevel: k8smetrics.ALPHA,
+	}, []string{"result"})
+	legacyregistry.MustRegister(calls)
+	return func(result string, took time.Duration) { calls.WithLabelValues(result).Observe(took.Seconds()) }
 }

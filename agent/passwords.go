@@ -15,14 +15,15 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// passwordsEvery is how often the Secret is read while a BGPPeer wants a password of it. The agent may not watch
-// Secrets, as it could then see more than this one.
+// passwordsEvery is how often a Secret is read while something wants a key of it. The agent may not watch Secrets, as it could
+// then see more than these.
 const passwordsEvery = 10 * time.Second
 
-// passwords are those of BGPPeers. What was read once stays while the API server does not answer.
+// passwords are those of BGPPeers, or tokens of hooks. What was read once stays while the API server does not answer.
 type passwords struct {
 	secrets corev1client.SecretInterface
-	peers   func() []*v1alpha1.BGPPeer
+	name    string // of the Secret
+	wanted  func() bool
 
 	mu   sync.Mutex
 	data map[string][]byte // nil before it was read, empty where there is no Secret
@@ -33,10 +34,8 @@ func (p *passwords) run(ctx context.Context, changed func()) error {
 	ticker := time.NewTicker(passwordsEvery)
 	defer ticker.Stop()
 	for {
-		if slices.ContainsFunc(p.peers(), func(peer *v1alpha1.BGPPeer) bool { return peer.Spec.PasswordKey != "" }) {
-			if p.read(ctx) {
-				changed()
-			}
+		if p.wanted() && p.read(ctx) {
+			changed()
 		}
 		select {
 		case <-ctx.Done():
@@ -48,10 +47,10 @@ func (p *passwords) run(ctx context.Context, changed func()) error {
 
 // read returns whether something has changed.
 func (p *passwords) read(ctx context.Context) bool {
-	secret, err := p.secrets.Get(ctx, v1alpha1.BGPSecretName, metav1.GetOptions{})
+	secret, err := p.secrets.Get(ctx, p.name, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		if ctx.Err() == nil {
-			klog.ErrorS(err, "Cannot read passwords of BGPPeers", "secret", v1alpha1.BGPSecretName)
+			klog.ErrorS(err, "Cannot read passwords or tokens", "secret", p.name)
 		}
 		return false
 	}
@@ -70,4 +69,14 @@ func (p *passwords) get() map[string][]byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.data
+}
+
+// newPasswords makes those of Secret [v1alpha1.BGPSecretName], and tokens of [v1alpha1.HookSecretName].
+func newPasswords(secrets corev1client.SecretInterface, peers func() []*v1alpha1.BGPPeer, pools func() []*v1alpha1.AddressPool,
+) (*passwords, *passwords) {
+	return &passwords{secrets: secrets, name: v1alpha1.BGPSecretName, wanted: func() bool {
+			return slices.ContainsFunc(peers(), func(p *v1alpha1.BGPPeer) bool { return p.Spec.PasswordKey != "" })
+		}}, &passwords{secrets: secrets, name: v1alpha1.HookSecretName, wanted: func() bool {
+			return slices.ContainsFunc(pools(), func(p *v1alpha1.AddressPool) bool { return p.Spec.Hook != nil && p.Spec.Hook.TokenKey != "" })
+		}}
 }

@@ -18,7 +18,7 @@ import (
 func TestPasswords(t *testing.T) {
 	client := fake.NewClientset()
 	secrets := client.CoreV1().Secrets(v1alpha1.Namespace)
-	p := &passwords{secrets: secrets}
+	p, _ := newPasswords(secrets, nil, nil)
 	step := func(what string, wantChanged bool, want map[string][]byte) {
 		t.Helper()
 		if got := p.read(t.Context()); got != wantChanged {
@@ -48,27 +48,33 @@ func TestPasswords(t *testing.T) {
 }
 
 func TestPasswords_OnlyIfWanted(t *testing.T) {
+	peer := &v1alpha1.BGPPeer{Spec: v1alpha1.BGPPeerSpec{PasswordKey: "tor1"}}
+	without := &v1alpha1.AddressPool{Spec: v1alpha1.AddressPoolSpec{Hook: &v1alpha1.PoolHook{}}}
+	pool := &v1alpha1.AddressPool{Spec: v1alpha1.AddressPoolSpec{Hook: &v1alpha1.PoolHook{TokenKey: "cloud"}}}
 	for _, tt := range []struct {
 		name  string
 		peers []*v1alpha1.BGPPeer
-		want  int
+		pools []*v1alpha1.AddressPool
+		want  []string
 	}{
-		{name: "no peer has one", peers: []*v1alpha1.BGPPeer{{}}, want: 0},
-		{name: "one has", peers: []*v1alpha1.BGPPeer{{}, {Spec: v1alpha1.BGPPeerSpec{PasswordKey: "tor1"}}}, want: 1},
+		{name: "nothing wants one", peers: []*v1alpha1.BGPPeer{{}}, pools: []*v1alpha1.AddressPool{{}, without}},
+		{name: "a peer", peers: []*v1alpha1.BGPPeer{{}, peer}, want: []string{v1alpha1.BGPSecretName}},
+		{name: "a hook", pools: []*v1alpha1.AddressPool{{}, without, pool}, want: []string{v1alpha1.HookSecretName}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			client := fake.NewClientset()
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel() // one round
-			p := &passwords{
-				secrets: client.CoreV1().Secrets(v1alpha1.Namespace),
-				peers:   func() []*v1alpha1.BGPPeer { return tt.peers },
+			passwords, tokens := newPasswords(client.CoreV1().Secrets(v1alpha1.Namespace),
+				func() []*v1alpha1.BGPPeer { return tt.peers }, func() []*v1alpha1.AddressPool { return tt.pools })
+			must(t, passwords.run(ctx, func() {}))
+			must(t, tokens.run(ctx, func() {}))
+			var got []string
+			for _, action := range client.Actions() {
+				got = append(got, action.(clienttesting.GetAction).GetName())
 			}
-			if err := p.run(ctx, func() {}); err != nil {
-				t.Fatal(err)
-			}
-			if got := len(client.Actions()); got != tt.want {
-				t.Errorf("got %d requests, want %d", got, tt.want)
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("Secrets that were read: %s", diff)
 			}
 		})
 	}

@@ -1,12 +1,12 @@
 // Package agent is what a Node's agent does: it announces addresses of Services, sets the routes of pods, and reports both.
 //
 // Start at [Run]. caches.go has what it reads, lean.go what it keeps of it, and matters.go what makes it look again.
-// announcers_linux.go announces, by provider/announce, without what apiservers.go knows to be the control plane's, and as
+// announcers_linux.go announces, and calls hooks, by provider/announce, without what apiservers.go knows to be the control plane's, and as
 // proxy.go and proxyreadiness.go say of this Node's kube-proxy. routes_linux.go sets routes, by provider/routes. report.go
 // writes what other agents read of it, and lease.go, announcements.go and routesreport.go what only the manager reads, each as an
 // ownobject.go. agent/vip is another program: it holds the control plane's own address.
 //
-// Reads: Nodes, Services, EndpointSlices, IPAddresses, AddressPools, BGPPeers, NodeAgents, a Lease and a Secret; this machine's
+// Reads: Nodes, Services, EndpointSlices, IPAddresses, AddressPools, BGPPeers, NodeAgents, a Lease and two Secrets; this machine's
 // kube-proxy, routes and sockets. Writes: the NodeAgent of its own Node, with NodeAgentLease and NodeAnnouncements beside it, Events, and
 // with routes its NodeRoutes.
 // Running it twice: the second one on a machine cannot listen for heartbeats, and says so.
@@ -56,6 +56,9 @@ type Options struct {
 	CNIConfigDir string
 	// Count shows what is counted, as RegisterMetrics does; nil: nowhere.
 	Count func(func() l2.Counts)
+	// CountHooks shows how many addresses there are whose hook fails, and returns what is told of each call, as RegisterHookMetrics does; nil:
+	// nowhere.
+	CountHooks func(failing func() int) func(result string, took time.Duration)
 }
 
 // Run announces until ctx is done, and then hands over.
@@ -120,6 +123,7 @@ func announceUntil(ctx, working context.Context, group *errgroup.Group, node str
 	klog.InfoS("Caches have synced")
 	kubeProxy, carried := &proxy{}, newProxyReadiness(poke)
 	group.Go(func() error { return c.passwords.run(working, poke) })
+	group.Go(func() error { return c.tokens.run(working, poke) })
 	group.Go(func() error { return kubeProxy.run(working, proxyHealth, poke) })
 	for _, a := range announcers {
 		group.Go(func() error { return a.Run(working) })
