@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
@@ -35,8 +36,10 @@ func (s *Snapshot) because(list []Verdict, claims []networkingv1.IPAddress) {
 		}
 		var notes []string
 		for _, c := range claims {
-			if note := s.owned(v.Node, c, able); note != "" && !slices.Contains(notes, note) {
-				notes = append(notes, note)
+			for _, note := range []string{s.owned(v.Node, c, able), s.hook(v.Node, c)} {
+				if note != "" && !slices.Contains(notes, note) {
+					notes = append(notes, note)
+				}
 			}
 		}
 		if len(v.Announces) > 0 && s.cordoned(v.Node) {
@@ -81,6 +84,19 @@ func (s *Snapshot) owned(node string, c networkingv1.IPAddress, able []string) s
 	default:
 		return announcers[0] + " has it, and keeps it while it may have it"
 	}
+}
+
+// hook is why the provider may send an address to another machine than the Node that announces it.
+func (s *Snapshot) hook(node string, c networkingv1.IPAddress) string {
+	a := s.agent(node)
+	if a == nil || !slices.Contains(s.announcers(addressOf(c)), node) {
+		return ""
+	}
+	said := announces(a, addressOf(c))
+	if said == nil || said.Hook == "" {
+		return ""
+	}
+	return "the hook of AddressPool/" + c.Annotations[v1alpha1.ClaimPoolAnnotation] + " " + finding.Clean(said.Hook)
 }
 
 // preferred are those of the able Nodes that the address's pool prefers, and how long they are heard before it moves back to one.

@@ -136,8 +136,9 @@ func kubeletOthers() []attempt {
 			patchAt("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/w1", object{"spec": object{"holderIdentity": "w2"}}),
 			patchAt("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/cloud-controller-manager", object{"spec": object{"holderIdentity": "w2"}}),
 		}},
-		{name: "Secrets: of BGP, and all of them", denied: true, do: []request{
-			{method: "GET", path: systemSecrets + "/" + v1alpha1.BGPSecretName}, {method: "GET", path: systemSecrets},
+		{name: "Secrets: of BGP, of hooks, and all of them", denied: true, do: []request{
+			{method: "GET", path: systemSecrets + "/" + v1alpha1.BGPSecretName}, {method: "GET", path: systemSecrets + "/" + v1alpha1.HookSecretName},
+			{method: "GET", path: systemSecrets},
 		}},
 		{name: "tokens of another Node's agent, of none, and of kube-proxy; another Node's certificate", denied: true, do: []request{
 			signingRequest("attack-client", "kubernetes.io/kube-apiserver-client-kubelet", "client auth", "{csrofw1}"),

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 	"github.com/ccmadm/ccmadm/provider/objects"
@@ -21,6 +22,7 @@ const listeningTime = 12 * time.Hour
 type Reports struct {
 	Announced map[netip.Addr]bool
 	conflicts map[netip.Addr]string
+	hooks     map[netip.Addr]string // why the hook of an address fails, on the Node that announces it
 	Agents    []*v1alpha1.NodeAgent // that live
 	Lately    []*v1alpha1.NodeAgent // that have lived within listeningTime
 	silent    []string              // Nodes of all others
@@ -30,7 +32,7 @@ type Reports struct {
 // announces an address and another one reports that a stranger answers for it, that of the Node with the lower rank is trusted:
 // else one agent could have an address published that is a stranger's. Leases are signs of life beside the reports.
 func ReadReports(agents []*v1alpha1.NodeAgent, leases []*v1alpha1.NodeAgentLease, alive objects.Liveness, now time.Time, rank map[string]int) Reports {
-	r := Reports{Announced: map[netip.Addr]bool{}, conflicts: map[netip.Addr]string{}}
+	r := Reports{Announced: map[netip.Addr]bool{}, conflicts: map[netip.Addr]string{}, hooks: map[netip.Addr]string{}}
 	alive.ObserveAll(now, agents, leases)
 	there := map[string]bool{}
 	for _, agent := range agents {
@@ -74,12 +76,17 @@ func (r *Reports) readAddresses(rank map[string]int) {
 	read := map[string]bool{}
 	for _, agent := range r.Agents {
 		for _, a := range agent.Status.Announcements {
-			if len(warner) == 0 && read[a.Address] {
+			if len(warner) == 0 && read[a.Address] && a.Hook == "" {
 				continue
 			}
-			if address, err := netip.ParseAddr(a.Address); err == nil {
-				read[a.Address], r.Announced[address] = true, true
-				lowest(announcer, address, agent.Name) // whom a warning counts against
+			address, err := netip.ParseAddr(a.Address)
+			if err != nil {
+				continue
+			}
+			read[a.Address], r.Announced[address] = true, true
+			lowest(announcer, address, agent.Name) // whom a warning counts against
+			if a.Hook != "" {
+				r.hooks[address] = "on Node/" + agent.Name + " " + finding.Clean(a.Hook)
 			}
 		}
 	}

@@ -147,7 +147,19 @@ func (e *Inputs) claimed(as *allocator.Assignment, st *Status) {
 			": \"true\" assigns another one", e.Now)
 		return
 	}
-	st.says(metav1.ConditionTrue, allocator.AnnouncedReason, Join(addresses)+" at level "+string(e.Plan.Claims[addresses[0]].Level), e.Now)
+	announced := Join(addresses) + " at level " + string(e.Plan.Claims[addresses[0]].Level)
+	st.says(metav1.ConditionTrue, allocator.AnnouncedReason, announced+e.failingHooks(addresses), e.Now)
+}
+
+// failingHooks adds to a message why the provider may send an address to another machine, though it is announced.
+func (e *Inputs) failingHooks(addresses []netip.Addr) string {
+	text := ""
+	for _, address := range addresses {
+		if why := e.Reports.hooks[address]; why != "" {
+			text += "; the hook of AddressPool/" + e.Plan.Claims[address].Pool + " for " + address.String() + " " + why
+		}
+	}
+	return text
 }
 
 // outOfPool names an address of the Service which is in no pool, or not in the one that the Service names.
