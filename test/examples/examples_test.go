@@ -46,6 +46,7 @@ func checks() map[string]string {
 		"cloud-init/control-plane.yaml":           "TestCloudInit",
 		"cloud-init/worker.yaml":                  "TestCloudInit",
 		"cluster-api/cluster.yaml":                "TestClusterAPI",
+		"floating-address/receiver.py":            "TestFloatingAddress",
 		"kind/kind.yaml":                          "TestKind",
 		"minikube/start.sh":                       "TestMinikube",
 	}

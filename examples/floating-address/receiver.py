@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Routes Hetzner failover IPs to the Node that PUT requests of ccmadm's node agent name: spec.hook of an AddressPool.
+
+It reads environment variables:
+
+  MACHINES      file, JSON: {"NODE": "MAIN IP ADDRESS OF THE SERVER"}; an address is only routed to one of these
+  ADDRESSES     failover IPs that may be moved, with commas
+  TOKEN_FILE    file with the bearer token that the agents send
+  ROBOT_USER, ROBOT_PASSWORD_FILE   the web service user of Hetzner's Robot
+  LISTEN        default: 127.0.0.1:9000
+  CERT_FILE     PEM of certificate and key, for https; needed to listen elsewhere than on 127.0.0.1
+  ROBOT_URL     default: https://robot-ws.your-server.de
+"""
+import base64
+import hmac
+import ipaddress
+import json
+import os
+import ssl
+import threading
+import urllib.error
+import urllib.parse
+import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+def text(path):
+    with open(path, encoding="utf-8") as f:
+        return f.read().strip()
+
+
+MACHINES = json.loads(text(os.environ["MACHINES"]))
+ADDRESSES = {str(ipaddress.ip_address(a.strip())) for a in os.environ["ADDRESSES"].split(",")}
+TOKEN = text(os.environ["TOKEN_FILE"])
+ROBOT = os.environ.get("ROBOT_URL", "https://robot-ws.your-server.de")
+LOGIN = base64.b64encode(f"{os.environ['ROBOT_USER']}:{text(os.environ['ROBOT_PASSWORD_FILE'])}".encode()).decode()
+
+generations = {}  # the greatest of each address
+locks = {address: threading.Lock() for address in ADDRESSES}
+
+
+def robot(address, target=None):
+    """Returns the server to which the address is routed, after it was routed to the target, if there is one."""
+    data = urllib.parse.urlencode({"active_server_ip": target}).encode() if target else None
+    request = urllib.request.Request(f"{ROBOT}/failover/{address}", data=data, headers={"Authorization": "Basic " + LOGIN})
+    with urllib.request.urlopen(request, timeout=50) as response:
+        return json.load(response)["failover"]["active_server_ip"]
+
+
+class Receiver(BaseHTTPRequestHandler):
+    timeout = 60
+
+    def do_PUT(self):
+        if not hmac.compare_digest(self.headers.get("Authorization", "").encode(), ("Bearer " + TOKEN).encode()):
+            return self.answer(401)
+        try:
+            length = int(self.headers.get("Content-Length", ""))
+            if not 0 <= length <= 65536:
+                return self.answer(413)
+            call = json.loads(self.rfile.read(length))
+            address, generation, target = call["address"], int(call["generation"]), MACHINES.get(call["node"])
+        except (ValueError, KeyError, TypeError):
+            return self.answer(400)
+        if address not in ADDRESSES or target is None:
+            return self.answer(403)
+        with locks[address]:
+            if generation < generations.get(address, 0):
+                return self.answer(409, {"generation": generations[address]})
+            generations[address] = generation
+            try:
+                if robot(address) != target:
+                    robot(address, target)
+            except urllib.error.HTTPError as err:
+                self.log_error("Robot answers %d for %s", err.code, address)
+                return self.answer(502)
+            except (OSError, ValueError, KeyError, TypeError) as err:
+                self.log_error("Robot does not answer for %s: %s", address, err)
+                return self.answer(502)
+        return self.answer(200, {"address": address, "server": target})
+
+    def answer(self, status, body=None):
+        data = json.dumps(body or {}).encode()
+        self.close_connection = True
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+def main():
+    host, port = os.environ.get("LISTEN", "127.0.0.1:9000").rsplit(":", 1)
+    server = ThreadingHTTPServer((host, int(port)), Receiver)
+    if "CERT_FILE" in os.environ:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(os.environ["CERT_FILE"])
+        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    elif host != "127.0.0.1":
+        raise SystemExit("CERT_FILE is needed to listen on " + host)
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()
