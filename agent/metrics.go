@@ -34,10 +34,9 @@ func RegisterHookMetrics(failing func() int) func(result string, took time.Durat
 	gauge := func(name, help string) { metrics.Register("ccmadm_agent", name, help, failing) }
 	gauge("hooks_failing", "Addresses of this Node whose AddressPool's hook fails.")
 	calls := k8smetrics.NewHistogramVec(&k8smetrics.HistogramOpts{
-		Subsystem: "ccmadm_agent",
-		Name:      "hook_duration_seconds",
-		Help:      "Duration of calls of hooks of AddressPools, by result: ok, refused (another owner has called since), failed.",
-		Buckets:   []float64{0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60}, StabilityLevel: k8smetrics.ALPHA,
+		Subsystem: "ccmadm_agent", Name: "hook_duration_seconds", StabilityLevel: k8smetrics.ALPHA,
+		Help:    "Duration of calls of hooks of AddressPools, by result: ok, refused (another owner has called since), failed.",
+		Buckets: []float64{0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60},
 	}, []string{"result"})
 	legacyregistry.MustRegister(calls)
 	return func(result string, took time.Duration) { calls.WithLabelValues(result).Observe(took.Seconds()) }
