@@ -76,6 +76,20 @@ func (e *endpoint) lastToken() string {
 	return e.last
 }
 
+// all are the calls since the last look, and how many were cancelled since the beginning.
+func (e *endpoint) all() ([]order, int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.calls), e.ended
+}
+
+// now has the endpoint answer so from now on, or take so long for addresses of a pool.
+func (e *endpoint) now(change func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	change()
+}
+
 const first, second = "203.0.113.7", "203.0.113.8"
 
 // runs gives a test an agent in a time of its own.
@@ -133,12 +147,14 @@ func TestCaller_CallsWhileItOwns(t *testing.T) {
 
 func TestCaller_Retries(t *testing.T) {
 	runs(t, func(t *testing.T, a *agent, e *endpoint, v *announce.View) {
-		e.answers = func(o order) answer {
-			if o.body.Address == first {
-				return answer{problem: "answers 503 Service Unavailable"}
+		e.now(func() {
+			e.answers = func(o order) answer {
+				if o.body.Address == first {
+					return answer{problem: "answers 503 Service Unavailable"}
+				}
+				return answer{}
 			}
-			return answer{}
-		}
+		})
 		began := time.Now()
 		a.Take(addr(first))
 		a.Take(addr(second))
@@ -160,16 +176,18 @@ func TestCaller_Retries(t *testing.T) {
 		if diff := cmp.Diff([]string{"answers 503 Service Unavailable"}, a.said()); diff != "" {
 			t.Errorf("Events: %s", diff)
 		}
-		e.mu.Lock()
-		e.answers = func(order) answer { return answer{} }
-		e.mu.Unlock()
+		e.now(func() { e.answers = func(order) answer { return answer{} } })
 		time.Sleep(2 * time.Minute)
 		if got := a.reports(first); got != "" || a.Failing() != 0 {
 			t.Errorf("it succeeds, and is reported as %q; %d fail", got, a.Failing())
 		}
-		e.answers = func(order) answer { return answer{problem: "answers 429 Too Many Requests", after: 3 * time.Minute} }
-		v.Nodes["w1"].Spec.ProviderID = "cloud://other"
-		a.Set(v)
+		e.now(func() {
+			e.answers = func(order) answer { return answer{problem: "answers 429 Too Many Requests", after: 3 * time.Minute} }
+		})
+		next := *v
+		next.Nodes = map[string]*corev1.Node{"w1": v.Nodes["w1"].DeepCopy()}
+		next.Nodes["w1"].Spec.ProviderID = "cloud://other"
+		a.Set(&next)
 		time.Sleep(10 * time.Second)
 		_ = e.seen()
 		time.Sleep(2 * time.Minute)
@@ -180,20 +198,21 @@ func TestCaller_Retries(t *testing.T) {
 // A call ends when the address is lost, and one that is taken again waits for its end.
 func TestCaller_EndsAtLoss(t *testing.T) {
 	runs(t, func(t *testing.T, a *agent, e *endpoint, _ *announce.View) {
-		e.takes["public"] = time.Hour
+		e.now(func() { e.takes["public"] = time.Hour })
 		a.Take(addr(first))
 		synctest.Wait()
-		one := e.calls[0].body.Generation
+		calls, _ := e.all()
+		one := calls[0].body.Generation
 		a.Lose(addr(first))
 		time.Sleep(10 * time.Millisecond)
 		a.Take(addr(first))
 		synctest.Wait()
-		if len(e.calls) != 1 {
-			t.Errorf("%d calls while the former one ends", len(e.calls))
+		if calls, _ = e.all(); len(calls) != 1 {
+			t.Errorf("%d calls while the former one ends", len(calls))
 		}
 		time.Sleep(2 * time.Second)
-		if len(e.calls) != 2 || e.ended != 1 || e.calls[1].body.Generation <= one {
-			t.Errorf("%d calls, %d ended; want the second one with a greater generation: %+v", len(e.calls), e.ended, e.calls)
+		if calls, ended := e.all(); len(calls) != 2 || ended != 1 || calls[1].body.Generation <= one {
+			t.Errorf("%d calls, %d ended; want the second one with a greater generation: %+v", len(calls), ended, calls)
 		}
 		a.Lose(addr(first))
 		a.do(func() { a.lost = true })
@@ -214,11 +233,12 @@ func TestCaller_Hangs(t *testing.T) {
 		for i := range maxCalls + 1 {
 			many = append(many, fmt.Sprintf("198.51.100.%d", i))
 		}
+		next := *v
 		hung := view("w1", map[string]v1alpha1.PoolHook{"hung": {URL: "https://hung"}}, map[string][]string{"hung": many})
-		v.Claims = append(v.Claims, hung.Claims...)
-		v.Pools["hung"] = hung.Pools["hung"]
-		a.Set(v)
-		e.takes["hung"] = 10 * time.Second
+		next.Claims = slices.Concat(v.Claims, hung.Claims)
+		next.Pools = map[string]*v1alpha1.AddressPool{"public": v.Pools["public"], "hung": hung.Pools["hung"]}
+		a.Set(&next)
+		e.now(func() { e.takes["hung"] = 10 * time.Second })
 		began := time.Now()
 		for _, address := range many {
 			a.Take(addr(address))
@@ -257,10 +277,9 @@ func TestCaller_Changes(t *testing.T) {
 			next.Pools = map[string]*v1alpha1.AddressPool{"public": v.Pools["public"].DeepCopy()}
 			next.Nodes = map[string]*corev1.Node{"w1": v.Nodes["w1"].DeepCopy()}
 			next.Claims = slices.Clone(v.Claims)
-			*v = next
+			v = &next
 			change()
-			a.Set(&next)
-			*v = next
+			a.Set(v)
 			time.Sleep(time.Second)
 			wants(t, what, e.seen(), want...)
 		}
