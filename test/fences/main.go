@@ -102,6 +102,8 @@ func fences() map[string][]string {
 		"provider/announce/l2/bad.go":         {"provider/announce/bgp", "provider/inventory", "manifests"},
 		"provider/announce/bgp/good.go":       {"api/v1alpha1", "provider/announce"},
 		"provider/announce/bgp/bad.go":        {"provider/announce/l2", "provider/announce/quorum", "provider/routes"},
+		"provider/announce/hook/good.go":      {"api/v1alpha1", "provider/announce"},
+		"provider/announce/hook/bad.go":       {"provider/announce/l2", "provider/announce/bgp", "provider/announce/quorum", "provider/nodes"},
 		"test/lab/good.go":                    {"text/template"},
 	}
 }
