@@ -41,10 +41,14 @@ func TestWhy_Because(t *testing.T) {
 			"preferred; takes the address from w1 once it could have announced it without a gap for 1m0s",
 		},
 		{"no Node is preferred that may have it", func(s *Snapshot) { s.prefer("w7") }, kept, "w1 has it, and keeps it while it may have it"},
-		{"the hook fails", func(s *Snapshot) {
-			s.Agents[1].Status.Announcements[0].Hook = "answers 503 Service Unavailable, since 2026-11-28T13:00:00Z\x1b[2J"
-		}, kept + "; the hook of AddressPool/lan answers 503 Service Unavailable, since 2026-11-28T13:00:00Z",
-			"w1 has it, and keeps it while it may have it"},
+		{
+			"the hook fails",
+			func(s *Snapshot) {
+				s.Agents[1].Status.Announcements[0].Hook = "answers 503 Service Unavailable, since 2026-11-28T13:00:00Z\x1b[2J"
+			},
+			kept + "; the hook of AddressPool/lan answers 503 Service Unavailable, since 2026-11-28T13:00:00Z",
+			"w1 has it, and keeps it while it may have it",
+		},
 		{"nobody", func(s *Snapshot) { s.Agents[1].Status.Announcements = nil }, "", ""},
 		{"BGP", func(s *Snapshot) {
 			s.Claims[0].Annotations[v1alpha1.ClaimLevelAnnotation] = string(v1alpha1.LevelBGP)

@@ -185,8 +185,8 @@ func TestSend_WhereTo(t *testing.T) {
 }
 
 func TestSend_AnotherAuthority(t *testing.T) {
-	hook, called := v1alpha1.PoolHook{}, false
-	hook = serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called = true }))
+	called := false
+	hook := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called = true }))
 	hook.CA = otherCA
 	a := send(t.Context(), calling(hook))
 	if want := "has a certificate that ca does not vouch for"; !strings.HasPrefix(a.problem, want) || called {

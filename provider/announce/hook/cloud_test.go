@@ -139,7 +139,8 @@ func view(node string, hooks map[string]v1alpha1.PoolHook, addresses map[string]
 		Nodes: map[string]*corev1.Node{node: {
 			ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: corev1.NodeSpec{ProviderID: "cloud://" + node},
 			Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{
-				{Type: corev1.NodeHostName, Address: node}, {Type: corev1.NodeInternalIP, Address: "192.0.2.11"},
+				{Type: corev1.NodeHostName, Address: node},
+				{Type: corev1.NodeInternalIP, Address: "192.0.2.11"},
 				{Type: corev1.NodeInternalIP, Address: "2001:db8::11"},
 			}},
 		}},

@@ -153,13 +153,13 @@ func (e *Inputs) claimed(as *allocator.Assignment, st *Status) {
 
 // failingHooks adds to a message why the provider may send an address to another machine, though it is announced.
 func (e *Inputs) failingHooks(addresses []netip.Addr) string {
-	text := ""
+	text := &strings.Builder{}
 	for _, address := range addresses {
 		if why := e.Reports.hooks[address]; why != "" {
-			text += "; the hook of AddressPool/" + e.Plan.Claims[address].Pool + " for " + address.String() + " " + why
+			text.WriteString("; the hook of AddressPool/" + e.Plan.Claims[address].Pool + " for " + address.String() + " " + why)
 		}
 	}
-	return text
+	return text.String()
 }
 
 // outOfPool names an address of the Service which is in no pool, or not in the one that the Service names.
