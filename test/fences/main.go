@@ -102,8 +102,6 @@ func fences() map[string][]string {
 		"provider/announce/l2/bad.go":         {"provider/announce/bgp", "provider/inventory", "manifests"},
 		"provider/announce/bgp/good.go":       {"api/v1alpha1", "provider/announce"},
 		"provider/announce/bgp/bad.go":        {"provider/announce/l2", "provider/announce/quorum", "provider/routes"},
-		"provider/announce/hook/good.go":      {"api/v1alpha1", "provider/announce"},
-		"provider/announce/hook/bad.go":       {"provider/announce/l2", "provider/announce/bgp", "provider/announce/quorum", "provider/nodes"},
 		"test/lab/good.go":                    {"text/template"},
 	}
 }
@@ -131,13 +129,15 @@ func commandFences() map[string][]string {
 // agentFences are those of what runs on each Node.
 func agentFences() map[string][]string {
 	return map[string][]string{
-		"agent/good.go":        {"agent/vip", "agent/metrics", "provider/announce", "provider/routes", "api/v1alpha1"},
-		"agent/good_test.go":   {"manifests/apply", "manifests/manifeststest"},
-		"agent/bad.go":         {"manifests", "phases", "doctor/nodes", "machine", "templates"},
-		"agent/vip/good.go":    {"agent/changes", "agent/metrics", "provider/announce", "api/v1alpha1"},
-		"agent/vip/bad.go":     {"agent", "provider/objects", "provider/routes", "manifests"},
-		"agent/changes/bad.go": {"agent/metrics", "api/v1alpha1", "provider/announce"},
-		"agent/metrics/bad.go": {"agent/changes", "agent/vip", "api/v1alpha1", "provider/announce"},
+		"agent/good.go":                  {"agent/vip", "agent/metrics", "provider/announce", "provider/routes", "api/v1alpha1"},
+		"agent/good_test.go":             {"manifests/apply", "manifests/manifeststest"},
+		"agent/bad.go":                   {"manifests", "phases", "doctor/nodes", "machine", "templates"},
+		"agent/vip/good.go":              {"agent/changes", "agent/metrics", "provider/announce", "api/v1alpha1"},
+		"agent/vip/bad.go":               {"agent", "provider/objects", "provider/routes", "manifests"},
+		"agent/changes/bad.go":           {"agent/metrics", "api/v1alpha1", "provider/announce"},
+		"agent/metrics/bad.go":           {"agent/changes", "agent/vip", "api/v1alpha1", "provider/announce"},
+		"provider/announce/hook/good.go": {"api/v1alpha1", "provider/announce"},
+		"provider/announce/hook/bad.go":  {"provider/announce/l2", "provider/announce/bgp", "provider/announce/quorum", "provider/nodes"},
 	}
 }
 
