@@ -16,6 +16,8 @@ const (
 )
 
 // Move is the consent of a Service that another one takes over its address.
+//
+// +k8s:deepcopy-gen=false
 type Move struct {
 	Address netip.Addr
 	// To is the Service that may.
