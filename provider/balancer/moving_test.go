@@ -63,9 +63,9 @@ func (w *world) statusOf(name string) string {
 	return address(w.services[named(name)])
 }
 
-// owners of the claim, as the object says; "released": nobody announces it.
-func (w *world) owners(address string) string {
-	c, ok := allocator.ParseClaim(w.objects[address])
+// owners of the claim of movedAddress, as the object says; "released": nobody announces it.
+func (w *world) owners() string {
+	c, ok := allocator.ParseClaim(w.objects[movedAddress])
 	if !ok || !c.Live() {
 		return "released"
 	}
@@ -84,7 +84,7 @@ func TestAllocate_Move(t *testing.T) {
 	former := w.statusOf("gateway/new")
 	consent(old, next)
 	w.settle()
-	if got := w.owners(movedAddress); got != "[gateway/new]" || w.statusOf("gateway/new") != movedAddress {
+	if got := w.owners(); got != "[gateway/new]" || w.statusOf("gateway/new") != movedAddress {
 		t.Fatalf("owners %s, and the new one has %q", got, w.statusOf("gateway/new"))
 	}
 	if got := w.statusOf("ingress/old"); got == movedAddress {
@@ -100,7 +100,7 @@ func TestAllocate_Move(t *testing.T) {
 	delete(old.Annotations, v1alpha1.MoveToAnnotation)
 	gives("ingress/old", movedAddress)(next)
 	w.settle()
-	if got := w.owners(movedAddress); got != "[ingress/old]" || w.statusOf("ingress/old") != movedAddress {
+	if got := w.owners(); got != "[ingress/old]" || w.statusOf("ingress/old") != movedAddress {
 		t.Errorf("back: owners %s, and the old one has %q", got, w.statusOf("ingress/old"))
 	}
 	w.settle()
@@ -204,8 +204,8 @@ func TestAllocate_MoveRefused(t *testing.T) {
 				if got := p.reason(next); got != tt.reason || !strings.Contains(problem, tt.detail) {
 					t.Errorf("got %s %q, want %s %q", got, problem, tt.reason, tt.detail)
 				}
-				if w.owners(movedAddress) != "[ingress/old]" || p.of(old) != movedAddress {
-					t.Errorf("owners %s, and the old one gets %q", w.owners(movedAddress), p.of(old))
+				if w.owners() != "[ingress/old]" || p.of(old) != movedAddress {
+					t.Errorf("owners %s, and the old one gets %q", w.owners(), p.of(old))
 				}
 			}
 		})
@@ -219,12 +219,12 @@ func TestAllocate_MoveWaits(t *testing.T) {
 	w.add("new", in("gateway"), asks(movedAddress))
 	w.told()
 	w.told()
-	if got := w.owners(movedAddress); got != "[ingress/old]" {
+	if got := w.owners(); got != "[ingress/old]" {
 		t.Errorf("before: owners %s", got)
 	}
 	w.settle()
 	w.settle()
-	if got := w.owners(movedAddress); got != "[gateway/new]" || w.statusOf("gateway/new") != movedAddress {
+	if got := w.owners(); got != "[gateway/new]" || w.statusOf("gateway/new") != movedAddress {
 		t.Errorf("after: owners %s, and the new one has %q", got, w.statusOf("gateway/new"))
 	}
 }
@@ -267,7 +267,7 @@ func TestAllocate_MoveWithThird(t *testing.T) {
 			old, next := w.services[named("ingress/old")], w.services[named("gateway/new")]
 			consent(old, next)
 			p := w.pass()
-			if got := w.owners(movedAddress); got != tt.want || p.reason(next) != tt.reason {
+			if got := w.owners(); got != tt.want || p.reason(next) != tt.reason {
 				t.Errorf("owners %s, reason %q, want %s and %q", got, p.reason(next), tt.want, tt.reason)
 			}
 			if third := w.services[named("mail/smtp")]; p.of(third) != movedAddress {
@@ -294,13 +294,13 @@ func TestAllocate_MoveCrashes(t *testing.T) {
 			steps := w.steps(allocator.Allocate(w.snapshot()))
 			for _, do := range steps[:done] {
 				do()
-				if got := w.owners(movedAddress); got != "[ingress/old]" && got != "[gateway/new]" {
+				if got := w.owners(); got != "[ingress/old]" && got != "[gateway/new]" {
 					t.Errorf("after %d of %d writes the address has %s", done, count, got)
 				}
 			}
 			w.settle()
 			w.settle()
-			got, want := w.statusOf("gateway/new")+" "+w.owners(movedAddress), whole.statusOf("gateway/new")+" "+whole.owners(movedAddress)
+			got, want := w.statusOf("gateway/new")+" "+w.owners(), whole.statusOf("gateway/new")+" "+whole.owners()
 			if got != want || w.statusOf("ingress/old") == "" || w.statusOf("ingress/old") == movedAddress {
 				t.Errorf("a crash after %d of %d writes: %s, want %s; the old one has %q", done, count, got, want, w.statusOf("ingress/old"))
 			}

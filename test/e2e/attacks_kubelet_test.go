@@ -137,7 +137,8 @@ func kubeletOthers() []attempt {
 			patchAt("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/cloud-controller-manager", object{"spec": object{"holderIdentity": "w2"}}),
 		}},
 		{name: "Secrets: of BGP, of hooks, and all of them", denied: true, do: []request{
-			{method: "GET", path: systemSecrets + "/" + v1alpha1.BGPSecretName}, {method: "GET", path: systemSecrets + "/" + v1alpha1.HookSecretName},
+			{method: "GET", path: systemSecrets + "/" + v1alpha1.BGPSecretName},
+			{method: "GET", path: systemSecrets + "/" + v1alpha1.HookSecretName},
 			{method: "GET", path: systemSecrets},
 		}},
 		{name: "tokens of another Node's agent, of none, and of kube-proxy; another Node's certificate", denied: true, do: []request{

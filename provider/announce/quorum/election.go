@@ -93,6 +93,7 @@ func best(address netip.Addr, names []string, may func(string) bool) string {
 func (q *Member) Reconcile(now Instant, claims []Claim) {
 	q.noteClaims(now, claims)
 	if guides := q.guides(now); q.follows(now, guides) {
+		clear(q.unrequested)
 		q.follow(now, guides, claims)
 	} else {
 		q.choose(now, claims)
@@ -101,7 +102,7 @@ func (q *Member) Reconcile(now Instant, claims []Claim) {
 	for _, c := range claims {
 		claimed[c.Address] = true
 	}
-	maps.DeleteFunc(q.unrequested, func(address netip.Addr, _ Instant) bool { return !claimed[address] })
+	maps.DeleteFunc(q.unrequested, func(address netip.Addr, _ *unrequested) bool { return !claimed[address] })
 	maps.DeleteFunc(q.able, func(address netip.Addr, _ map[string]ability) bool { return !claimed[address] })
 	maps.DeleteFunc(q.room, func(address netip.Addr, _ Instant) bool { return !claimed[address] })
 	for _, address := range inOrder(q.requests, func(address netip.Addr) bool { return !claimed[address] }) {
@@ -113,7 +114,7 @@ func (q *Member) Reconcile(now Instant, claims []Claim) {
 func (q *Member) choose(now Instant, claims []Claim) {
 	all := make([]candidates, len(claims))
 	requested, able := q.requested(now), map[list][]string{}
-	can := map[string]bool{q.self: !q.draining}
+	can := map[string]bool{q.self: !q.draining && !q.outvoted(now)}
 	for name := range q.peers {
 		can[name] = q.Alive(now, name) && !q.Draining(name)
 	}
@@ -131,13 +132,13 @@ func (q *Member) choose(now Instant, claims []Claim) {
 	elected, waking := elect(all), q.isWaking(now)
 	var substitutes map[netip.Addr][]string
 	if !waking {
-		substitutes = q.substitutes(now, all, elected, requested)
+		substitutes = q.substitutes(now, all, elected)
 	}
 	for _, c := range claims {
 		r, chosen := q.requests[c.Address], elected[c.Address]
 		switch {
 		case r == nil && (waking || c.Early && slices.Contains(c.Candidates, requested[c.Address].owner)):
-		case chosen == q.self, !q.unheard && slices.Contains(substitutes[c.Address], q.self):
+		case chosen == q.self, can[q.self] && slices.Contains(substitutes[c.Address], q.self):
 			q.Request(now, c.Address)
 		case r == nil:
 		case !r.owns, !slices.Contains(c.Candidates, q.self) && chosen == "", requested[c.Address].by > 1:

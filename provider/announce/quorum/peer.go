@@ -116,7 +116,9 @@ func (q *Member) Datagrams(now Instant) []*Datagram {
 	}
 	var all []*Datagram
 	idle := q.isIdle(now)
-	q.unheard = !q.acknowledged(now)
+	if unheard := !q.acknowledged(now); unheard != q.unheard {
+		q.unheard, q.unheardSince = unheard, now
+	}
 	for _, p := range q.everyPeer() {
 		due := p.sent == 0 || now >= p.sent+HeartbeatInterval-together
 		speaks := q.speaks(now, p)
@@ -267,6 +269,20 @@ func (q *Member) heartbeat(now Instant, p *peer) *Datagram {
 func (q *Member) acknowledged(now Instant) bool {
 	by := func(name string) bool { return name == q.self || q.peers[name] != nil && q.peers[name].granting(now) }
 	return !slices.ContainsFunc(q.memberships.list, func(id ListID) bool { return !majority(q.memberships.known[id], by) })
+}
+
+// outvoted reports whether most members have not heard this one for a while, and it hears one that most hear: what this one requests keeps
+// votes from others, and it cannot own it. While no member has a majority, requests stay: they bring addresses back to their owners.
+func (q *Member) outvoted(now Instant) bool {
+	if !q.unheard || now < q.unheardSince+outvotedAfter {
+		return false
+	}
+	for name, p := range q.peers {
+		if q.counts(name) && !p.draining && q.Alive(now, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // Hurried reports whether something is to be sent before the next heartbeat.

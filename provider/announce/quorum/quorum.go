@@ -26,6 +26,11 @@ const (
 	grantFor = 1100 * time.Millisecond
 	// retryAfter is how long a Node waits for a majority before it makes room for another that waits, too.
 	retryAfter = 400 * time.Millisecond
+	// splitAfter is how long one that most hear waits for a majority before it makes room for others that it does not hear; up to a second
+	// more, another one for each Node. No dead owner, and no member that starts, keeps its vote for as long.
+	splitAfter = 5 * time.Second
+	// outvotedAfter is how long a member that most do not hear keeps what it requests, though others have a majority.
+	outvotedAfter = 1500 * time.Millisecond
 	// forgetAfter is how long one that is no member was not heard when it is forgotten. It is more than grantFor.
 	forgetAfter = time.Minute
 	// lookAgain is the longest time between two looks at all addresses.
@@ -55,12 +60,12 @@ type Member struct {
 	peers       map[string]*peer
 	grants      map[netip.Addr]*grant
 	requests    map[netip.Addr]*request
-	// unheard says that no majority acknowledged this member when it sent its last datagrams.
-	unheard bool
+	// unheard says that no majority acknowledged this member when it sent its last datagrams, and unheardSince since when.
+	unheard      bool
+	unheardSince Instant
 	// able says of addresses with preferred Nodes since when each Node could have them.
-	able map[netip.Addr]map[string]ability
-	// unrequested is since when the elected Node does not request an address that has no owner.
-	unrequested map[netip.Addr]Instant
+	able        map[netip.Addr]map[string]ability
+	unrequested map[netip.Addr]*unrequested
 	order       uint64 // of arrival of requests
 	underway    int    // maxUnderway; less in tests
 	version     byte   // versionNow; less in tests
@@ -83,6 +88,7 @@ type grant struct {
 
 // request is an address that this member requests.
 type request struct {
+	began   Instant // when it was requested, or was owned last
 	since   Instant
 	order   uint64
 	owns    bool              // and has said so
@@ -103,7 +109,7 @@ func New(self string, incarnation uint64, now Instant) *Member {
 		idle: idleState{claimed: now}, LingerFor: lingerFor,
 		memberships: memberships{known: map[ListID][]string{}, gone: map[string]bool{}},
 		peers:       map[string]*peer{}, grants: map[netip.Addr]*grant{}, requests: map[netip.Addr]*request{},
-		able: map[netip.Addr]map[string]ability{}, room: map[netip.Addr]Instant{}, unrequested: map[netip.Addr]Instant{},
+		able: map[netip.Addr]map[string]ability{}, room: map[netip.Addr]Instant{}, unrequested: map[netip.Addr]*unrequested{},
 	}
 }
 
@@ -122,7 +128,7 @@ func (q *Member) Request(now Instant, address netip.Addr) {
 	}
 	q.order++
 	q.dirty = true
-	q.requests[address] = &request{since: now, order: q.order, numbers: map[string]uint32{}, granted: map[string]bool{}}
+	q.requests[address] = &request{began: now, since: now, order: q.order, numbers: map[string]uint32{}, granted: map[string]bool{}}
 	for _, p := range q.peers {
 		if p.asked {
 			q.ask(p, address)
@@ -223,9 +229,13 @@ func (q *Member) Tick(now Instant) time.Duration {
 	if len(q.memberships.list) > 1 {
 		next = min(next, HeartbeatInterval) // an older list may end
 	}
+	next = min(next, q.untilSubstitute(now))
 	for _, address := range inOrder(q.requests, nil) {
 		r := q.requests[address]
 		owns := q.Owns(now, address)
+		if owns {
+			r.began = now
+		}
 		switch {
 		case owns && !r.owns:
 			r.owns = true
@@ -257,6 +267,10 @@ func (q *Member) yield(now Instant, address netip.Addr, r *request) {
 		return
 	}
 	r.since = now
+	if q.counts(q.self) && !q.unheard && now >= r.began+splitAfter+Instant(score(netip.Addr{}, q.self)%uint64(time.Second)) {
+		q.Drop(now, address) // Reconcile requests it again: who gave it its vote has given that to another by then
+		return
+	}
 	if guides := q.guides(now); len(guides) > 0 && !wanted(guides, address) {
 		q.Drop(now, address)
 		q.room[address] = now
@@ -265,7 +279,7 @@ func (q *Member) yield(now Instant, address netip.Addr, r *request) {
 	if q.Owner(now, address) == "" {
 		for name, p := range q.peers {
 			// A member without a vote that waits is wanted by most others, or makes room itself.
-			if _, waits := p.requests[address]; waits && q.Alive(now, name) && (name < q.self || !q.counts(name)) {
+			if _, waits := p.requests[address]; waits && q.Alive(now, name) && !p.draining && (name < q.self || !q.counts(name)) {
 				q.Drop(now, address) // Reconcile requests it again, if this member is still elected
 				return
 			}

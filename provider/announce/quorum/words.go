@@ -151,7 +151,11 @@ func (q *Member) guide(
 			}
 		}
 		for _, name := range substitutes[c.Address] {
-			say(name, c.Address, wordFree)
+			if owner == "" || owner == name {
+				say(name, c.Address, wordFree)
+			} else {
+				say(name, c.Address, wordTaken)
+			}
 		}
 	}
 	for _, p := range q.everyPeer() {
