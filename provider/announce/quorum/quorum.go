@@ -26,6 +26,9 @@ const (
 	grantFor = 1100 * time.Millisecond
 	// retryAfter is how long a Node waits for a majority before it makes room for another that waits, too.
 	retryAfter = 400 * time.Millisecond
+	// unrequestedFor is how long the elected Node may leave an address without an owner before another one may request it, too, and then one
+	// more each time. An agent that has just heard of a Service requests it much earlier.
+	unrequestedFor = time.Second
 	// splitAfter is how long one that most hear waits for a majority before it makes room for others that it does not hear; up to a second
 	// more, another one for each Node. No dead owner, and no member that starts, keeps its vote for as long.
 	splitAfter = 5 * time.Second
@@ -100,6 +103,13 @@ type request struct {
 type ability struct {
 	incarnation uint64
 	since       Instant
+}
+
+// unrequested is an address without an owner that keeps it, which the elected Node does not request.
+type unrequested struct {
+	since  Instant
+	places int // for which names were ranked
+	names  []string
 }
 
 // New starts a member. Its incarnation is another one at each start, and greater if the clock allows.
@@ -257,6 +267,15 @@ func (q *Member) Tick(now Instant) time.Duration {
 		}
 	}
 	return max(next, HeartbeatInterval/5)
+}
+
+// untilSubstitute is the time until another Node may request an address.
+func (q *Member) untilSubstitute(now Instant) time.Duration {
+	next := lookAgain
+	for _, u := range q.unrequested {
+		next = min(next, unrequestedFor-(now-u.since)%unrequestedFor)
+	}
+	return next
 }
 
 // yield makes room where members have split over an address: the one that is not the first among those that wait gives
