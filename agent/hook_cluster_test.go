@@ -44,6 +44,11 @@ func TestCluster_Hook(t *testing.T) {
 	}}
 	_, err = ours.AddressPools.Create(t.Context(), pool, metav1.CreateOptions{})
 	must(t, err)
+	t.Cleanup(func() { // other tests take the claims and pools that there are for their own
+		ctx := context.WithoutCancel(t.Context())
+		must(t, client.NetworkingV1().IPAddresses().Delete(ctx, address, metav1.DeleteOptions{}))
+		must(t, ours.AddressPools.Delete(ctx, "hooked", metav1.DeleteOptions{}))
+	})
 	_, err = client.CoreV1().Secrets(v1alpha1.Namespace).Create(t.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HookSecretName}, Data: map[string][]byte{"cloud": []byte("t0ken\n")},
 	}, metav1.CreateOptions{})

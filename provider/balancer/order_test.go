@@ -78,7 +78,7 @@ func TestOrder_Held(t *testing.T) {
 		{"old", "new", false, true, false},
 		{"", "old", true, false, false},
 	} {
-		w := &written{failed: map[types.NamespacedName]bool{}, withdrawn: map[types.NamespacedName]bool{}}
+		w := newWritten()
 		if tt.fails != "" {
 			w.lacks(named("a/"+tt.fails), tt.withdrawn)
 		}

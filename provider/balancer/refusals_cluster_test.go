@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -123,7 +122,7 @@ func TestCluster_WithdrawnWhileItRests(t *testing.T) {
 	b.refused[s.UID] = refusal{version: s.ResourceVersion, pause: maxRetry, until: b.Now().Add(maxRetry)}
 	write := func(after *corev1.Service) {
 		t.Helper()
-		w := &written{failed: map[types.NamespacedName]bool{}}
+		w := newWritten()
 		if err := b.writeService(t.Context(), &evaluation.Status{Service: s, After: after}, w); err != nil {
 			t.Error(err)
 		}

@@ -38,7 +38,7 @@ const (
 func (b *Balancer) write(
 	ctx context.Context, p *allocator.Plan, statuses map[types.NamespacedName]*evaluation.Status, overlap bool, forgotten []*corev1.Service,
 ) error {
-	w := &written{failed: map[types.NamespacedName]bool{}, withdrawn: map[types.NamespacedName]bool{}}
+	w := newWritten()
 	claims := slices.Concat(slices.Collect(maps.Values(p.Claims)), p.Drop)
 	w.each(len(claims), func(i int) error { return b.writeClaim(ctx, p, claims[i], w) })
 	o := orderOf(statuses, overlap)
@@ -71,6 +71,10 @@ type written struct {
 	// they lost.
 	failed, withdrawn map[types.NamespacedName]bool
 	seen              []func() bool
+}
+
+func newWritten() *written {
+	return &written{failed: map[types.NamespacedName]bool{}, withdrawn: map[types.NamespacedName]bool{}}
 }
 
 // each calls do for every index, several at once.

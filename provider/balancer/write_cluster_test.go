@@ -37,7 +37,7 @@ func TestCluster_LaggingCaches(t *testing.T) {
 	after.Annotations["example.com/any"] = "thing"
 	write := func(when string) {
 		t.Helper()
-		w := &written{failed: map[types.NamespacedName]bool{}, withdrawn: map[types.NamespacedName]bool{}}
+		w := newWritten()
 		p := &allocator.Plan{Claims: map[netip.Addr]*allocator.Claim{stale.Address: stale}}
 		if err := b.writeClaim(t.Context(), p, stale, w); err != nil || !w.failed[allocator.NameOf(old)] {
 			t.Errorf("%s: write the claim: %v, failed: %v", when, err, w.failed)
@@ -83,7 +83,7 @@ func TestCluster_OwnClaimBeforeItsWatch(t *testing.T) {
 		for len(b.dirty) > 0 {
 			<-b.dirty
 		}
-		w := &written{failed: map[types.NamespacedName]bool{}}
+		w := newWritten()
 		own := claim(address, "web")
 		p := &allocator.Plan{Claims: map[netip.Addr]*allocator.Claim{own.Address: own}}
 		if err := b.writeClaim(t.Context(), p, own, w); err != nil || !w.failed[service("web")] {
