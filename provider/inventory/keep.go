@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -40,11 +41,18 @@ func (c Copy) Load(ctx context.Context) ([]byte, error) {
 		return nil, nil
 	}
 	unpacked, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		return nil, fmt.Errorf("load the last good inventory from ConfigMap/%s/%s: %w", c.Namespace, c.Name, err)
+	var document []byte
+	if err == nil {
+		document, err = io.ReadAll(io.LimitReader(unpacked, maxBytes))
 	}
-	return io.ReadAll(io.LimitReader(unpacked, maxBytes))
+	if err != nil {
+		return nil, fmt.Errorf("load the last good inventory from ConfigMap/%s/%s: %w: %w", c.Namespace, c.Name, errDamaged, err)
+	}
+	return document, nil
 }
+
+// errDamaged says that the copy is there and cannot be unpacked.
+var errDamaged = errors.New("it is damaged")
 
 // Save keeps a document, and says how up to date it is.
 func (c Copy) Save(ctx context.Context, document []byte, state string) error {

@@ -2,8 +2,10 @@ package inventory
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
@@ -28,9 +30,12 @@ type Watcher struct {
 // Run follows the source until ctx is done. First it takes the copy of the
 // process before, so that Nodes can be served if the source is away.
 func (w *Watcher) Run(ctx context.Context) {
-	document, err := w.Copy.Load(ctx)
+	document, err := w.load(ctx)
 	if err == nil && document != nil {
 		err = w.Store.Restore(document)
+	}
+	if ctx.Err() != nil {
+		return
 	}
 	if err != nil {
 		klog.ErrorS(err, "Cannot read the last good inventory")
@@ -41,6 +46,30 @@ func (w *Watcher) Run(ctx context.Context) {
 		w.Ready()
 	}
 	w.Source.Run(ctx, func(document []byte, err error) { w.take(ctx, document, err) })
+}
+
+const (
+	// loadTimeout is that of one attempt to read the copy, and loadRetry is the first pause after one, which doubles up to loadRetryMost.
+	loadTimeout, loadRetry, loadRetryMost = 10 * time.Second, 500 * time.Millisecond, 15 * time.Second
+)
+
+// load reads the copy of the process before. While the API server does not answer it tries again: a first reading that is compared with no
+// copy would be taken whatever is missing in it, and replace the copy.
+func (w *Watcher) load(ctx context.Context) ([]byte, error) {
+	for pause := loadRetry; ; pause = min(2*pause, loadRetryMost) {
+		attempt, cancel := context.WithTimeout(ctx, loadTimeout)
+		document, err := w.Copy.Load(attempt)
+		cancel()
+		if err == nil || errors.Is(err, errDamaged) || apierrors.IsForbidden(err) {
+			return document, err
+		}
+		klog.ErrorS(err, "Cannot read the last good inventory; retrying", "retry", pause)
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(pause):
+		}
+	}
 }
 
 // take offers a reading to the store.

@@ -1,0 +1,75 @@
+package inventory
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// offers is a source with one document.
+type offers []byte
+
+func (o offers) Run(_ context.Context, offer func([]byte, error)) { offer(o, nil) }
+
+// TestWatcher_CopyThatCannotBeAsked: the API server answers 503 when a process begins, and has a copy with serial 5. A file with serial 4 does
+// not become the inventory, and does not replace the copy. A damaged copy keeps nobody from beginning.
+func TestWatcher_CopyThatCannotBeAsked(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		damage bool
+		want   Reason
+	}{{"503", false, OlderSerial}, {"damaged", true, ""}} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client := fake.NewClientset()
+				c := Copy{Client: client, Namespace: "kube-system", Name: "machines"}
+				if err := c.Save(t.Context(), listing(5, 10), "Confirmed"); err != nil {
+					t.Fatal(err)
+				}
+				if tt.damage {
+					damage(t, client)
+				}
+				failures := 4
+				client.PrependReactor("get", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+					if failures == 0 {
+						return false, nil, nil
+					}
+					failures--
+					return true, nil, apierrors.NewServiceUnavailable("etcd has no leader")
+				})
+				store, _ := newTestStore()
+				var got Reason
+				w := &Watcher{
+					Source: offers(listing(4, 10)), Store: store, Copy: c, Changed: func() {}, Ready: func() {},
+					Rejected: func(r *Rejection) { got = r.Reason },
+				}
+				w.Run(t.Context())
+				if got != tt.want {
+					t.Errorf("rejected for %q, want %q", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+func damage(t *testing.T, client *fake.Clientset) {
+	t.Helper()
+	object, err := client.CoreV1().ConfigMaps("kube-system").Get(t.Context(), "machines", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := object.BinaryData[v1alpha1.LastGoodMachinesKey]
+	object = &corev1.ConfigMap{ObjectMeta: object.ObjectMeta, BinaryData: map[string][]byte{v1alpha1.LastGoodMachinesKey: data[:len(data)/2]}}
+	if _, err := client.CoreV1().ConfigMaps("kube-system").Update(t.Context(), object, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
