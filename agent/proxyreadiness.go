@@ -19,6 +19,13 @@ import (
 // proxyPollInterval is how often this Node's kube-proxy is asked whether it knows of an endpoint.
 const proxyPollInterval = 20 * time.Millisecond
 
+const (
+	// proxyPollSoon is how long it is asked as often. An endpoint comes within seconds, or not for long: a Service whose pods lack its
+	// target port has none for ever. Then the pause doubles up to proxyPollMost.
+	proxyPollSoon = 5 * time.Second
+	proxyPollMost = time.Second
+)
+
 // proxyReadiness knows whether this Node's kube-proxy sends packets to an endpoint of this Node. kube-proxy takes in changes
 // once a second; while its former owner still answers, an address need not move earlier.
 type proxyReadiness struct {
@@ -92,12 +99,14 @@ func healthURLs(node netip.Addr, names []types.NamespacedName, services cache.St
 
 // ask asks until the answer is another than that there are no endpoints. Where nothing answers, there is no other source.
 func (p *proxyReadiness) ask(ctx context.Context, url string, q *question) {
-	ticker := time.NewTicker(proxyPollInterval)
-	defer ticker.Stop()
+	pause, began := proxyPollInterval, time.Now()
 	for p.without(ctx, url) {
 		select {
 		case <-ctx.Done():
-		case <-ticker.C:
+		case <-time.After(pause):
+		}
+		if time.Since(began) > proxyPollSoon {
+			pause = min(2*pause, proxyPollMost)
 		}
 	}
 	if ctx.Err() != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -157,4 +158,31 @@ func moving(ending ...string) announce.Claim {
 		Candidates: []string{"a", "b"}, Ending: ending,
 		Services: []types.NamespacedName{{Namespace: "shop", Name: "web"}},
 	}
+}
+
+// answers503 is a kube-proxy that never has an endpoint of the Service.
+type answers503 struct{ asked atomic.Int32 }
+
+func (a *answers503) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	a.asked.Add(1)
+	return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody}, nil
+}
+
+// TestProxyReadiness_WithoutAnEndpointForEver: pods lack the Service's target port, so kube-proxy never has an endpoint. It is asked often at
+// first, and then once a second.
+func TestProxyReadiness_WithoutAnEndpointForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		proxy := &answers503{}
+		p := newProxyReadiness(func() {})
+		p.client = &http.Client{Transport: proxy}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		p.ask(ctx, "http://192.0.2.1:30000/", &question{})
+		if asked := proxy.asked.Load(); asked < 240 || asked > 900 {
+			t.Errorf("it was asked %d times in 10 minutes", asked)
+		}
+	})
 }
