@@ -17,10 +17,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
-	"github.com/ccmadm/ccmadm/agent/changes"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/announce"
 	"github.com/ccmadm/ccmadm/provider/announce/hook"
+	"github.com/ccmadm/ccmadm/provider/changes"
 	"github.com/ccmadm/ccmadm/provider/objects"
 )
 

@@ -24,10 +24,10 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/klog/v2"
 
-	"github.com/ccmadm/ccmadm/agent/changes"
 	"github.com/ccmadm/ccmadm/agent/metrics"
 	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/provider/announce/l2"
+	"github.com/ccmadm/ccmadm/provider/changes"
 )
 
 // MetricsAddress is where the static pod says what it knows, unless it is told otherwise, and where the agent of the machine

@@ -37,6 +37,7 @@ import (
 	"github.com/ccmadm/ccmadm/provider/agents"
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
+	"github.com/ccmadm/ccmadm/provider/changes"
 	"github.com/ccmadm/ccmadm/provider/controlplane"
 	"github.com/ccmadm/ccmadm/provider/objects"
 )
@@ -144,7 +145,7 @@ func (b *Balancer) Run(ctx context.Context) {
 	for _, w := range b.caches.own() {
 		go w.RunWithContext(ctx)
 	}
-	var p pace
+	var p changes.Pace
 	retry := minRetry
 	for next := tick; ; {
 		select {
@@ -152,7 +153,7 @@ func (b *Balancer) Run(ctx context.Context) {
 			return
 		case <-time.After(next):
 		case <-b.dirty:
-			if !sleep(ctx, batch) {
+			if !changes.Sleep(ctx, batch) {
 				return
 			}
 		}
@@ -165,13 +166,13 @@ func (b *Balancer) Run(ctx context.Context) {
 		}
 		began := time.Now()
 		wake, err := b.pass(ctx)
-		pause, rest := p.after(began, time.Now(), b.worked)
+		pause, rest := p.After(began, time.Now(), b.worked)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
 			klog.ErrorS(err, "Failed to reconcile load balancers; retrying", "retry", retry)
-			sleep(ctx, max(minRetry, pause, time.Since(began))) // whatever changes: the next pass may fail at as many writes
+			changes.Sleep(ctx, max(minRetry, pause, time.Since(began))) // whatever changes: the next pass may fail at as many writes
 			next, retry = retry-minRetry, min(2*retry, maxRetry)
 			continue
 		}

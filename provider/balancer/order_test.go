@@ -13,8 +13,8 @@ import (
 	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 )
 
-// changes are statuses of Services, each "NAME BEFORE AFTER" with - for no address.
-func changes(lines ...string) map[types.NamespacedName]*evaluation.Status {
+// changing are statuses of Services, each "NAME BEFORE AFTER" with - for no address.
+func changing(lines ...string) map[types.NamespacedName]*evaluation.Status {
 	statuses := map[types.NamespacedName]*evaluation.Status{}
 	for _, line := range lines {
 		words := strings.Fields(line)
@@ -58,7 +58,7 @@ func TestOrder(t *testing.T) {
 			[]string{"old 192.0.2.1,2001:db8::1 -", "four - 192.0.2.1", "six - 2001:db8::1"},
 		},
 	} {
-		o := orderOf(changes(tt.lines...), tt.overlap)
+		o := orderOf(changing(tt.lines...), tt.overlap)
 		if rest, first, then := texts(o.rest), texts(o.first), texts(o.then); rest != tt.rest || first != tt.first || then != tt.then {
 			t.Errorf("%s: %s, first %s, then %s; want %s, %s, %s", tt.name, rest, first, then, tt.rest, tt.first, tt.then)
 		}
@@ -67,7 +67,7 @@ func TestOrder(t *testing.T) {
 
 // Who is written second waits where the first one was not written. Without kube-proxy it is enough that the address is withdrawn.
 func TestOrder_Held(t *testing.T) {
-	statuses := changes("old 192.0.2.1 -", "new 192.0.2.2 192.0.2.1")
+	statuses := changing("old 192.0.2.1 -", "new 192.0.2.2 192.0.2.1")
 	for _, tt := range []struct {
 		fails, later             string
 		overlap, withdrawn, held bool

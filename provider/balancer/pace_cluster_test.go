@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/changes"
 )
 
 // A tenant changes an EndpointSlice as fast as it can. What no pass reads makes none, and what one reads makes five a second. A
@@ -52,7 +53,7 @@ func TestCluster_EndpointSlicesOfATenant(t *testing.T) {
 		t.Errorf("%d edits that no pass reads made %d passes", patches, passes)
 	}
 	patches, passes = churn(`{"endpoints":[{"addresses":["10.1.0.1"],"nodeName":"n%d"}]}`)
-	if t.Logf("%d Nodes, %d passes", patches, passes); passes > maxRow+int(lasts/minPause)+2 || passes < 5 {
+	if t.Logf("%d Nodes, %d passes", patches, passes); passes > changes.MaxRow+int(lasts/changes.MinPause)+2 || passes < 5 {
 		t.Errorf("%d edits made %d passes", patches, passes)
 	}
 	c.create("second")
@@ -77,7 +78,7 @@ func TestCluster_DeletionsInARow(t *testing.T) {
 		}
 	}
 	took := time.Since(began)
-	if t.Logf("%d deleted in %s", count, took); took > count*minPause*3/4 {
+	if t.Logf("%d deleted in %s", count, took); took > count*changes.MinPause*3/4 {
 		t.Errorf("%d load balancers were deleted in %s", count, took)
 	}
 }

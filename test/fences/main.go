@@ -132,10 +132,10 @@ func agentFences() map[string][]string {
 		"agent/good.go":                  {"agent/vip", "agent/metrics", "provider/announce", "provider/routes", "api/v1alpha1"},
 		"agent/good_test.go":             {"manifests/apply", "manifests/manifeststest"},
 		"agent/bad.go":                   {"manifests", "phases", "doctor/nodes", "machine", "templates"},
-		"agent/vip/good.go":              {"agent/changes", "agent/metrics", "provider/announce", "api/v1alpha1"},
+		"agent/vip/good.go":              {"provider/changes", "agent/metrics", "provider/announce", "api/v1alpha1"},
 		"agent/vip/bad.go":               {"agent", "provider/objects", "provider/routes", "manifests"},
-		"agent/changes/bad.go":           {"agent/metrics", "api/v1alpha1", "provider/announce"},
-		"agent/metrics/bad.go":           {"agent/changes", "agent/vip", "api/v1alpha1", "provider/announce"},
+		"provider/changes/bad.go":        {"agent/metrics", "api/v1alpha1", "provider/announce"},
+		"agent/metrics/bad.go":           {"provider/changes", "agent/vip", "api/v1alpha1", "provider/announce"},
 		"provider/announce/hook/good.go": {"api/v1alpha1", "provider/announce"},
 		"provider/announce/hook/bad.go":  {"provider/announce/l2", "provider/announce/bgp", "provider/announce/quorum", "provider/nodes"},
 	}

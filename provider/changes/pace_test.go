@@ -7,54 +7,47 @@ import (
 	"time"
 )
 
-// Changes that come at once are looked at once, those that come later are looked at again, and none after the end.
-func TestFollow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		changed, poke := New()
-		ctx, cancel := context.WithCancel(t.Context())
-		looks := 0
-		ended := make(chan struct{})
-		go func() {
-			Follow(ctx, t.Context(), changed, func() { looks++ })
-			close(ended)
-		}()
-		for round := 1; round <= 2; round++ {
-			for range 100 {
-				poke()
-			}
-			time.Sleep(time.Second)
-			synctest.Wait()
-			if looks > 2*round || looks < round { // a change that comes during the pause is looked at anew
-				t.Errorf("round %d: looked %d times at 100 changes each", round, looks)
-			}
+// A change after a rest waits for nothing; changes without end make five passes a second, and leave half of the time to others.
+func TestPace(t *testing.T) {
+	var p Pace
+	now := time.Now()
+	pass := func(took time.Duration) time.Duration {
+		began := now
+		now = now.Add(took)
+		pause, rest := p.After(began, now, took)
+		if pause < took {
+			t.Errorf("a pass of %s pauses %s", took, pause)
 		}
-		cancel()
-		<-ended
-		before := looks
-		poke()
-		time.Sleep(time.Second)
-		synctest.Wait()
-		if looks != before {
-			t.Error("it looks after its end")
+		return pause + rest
+	}
+	const took = 5 * time.Millisecond
+	for n := range MaxRow {
+		if pause := pass(took); pause != took {
+			t.Errorf("pass %d of a row pauses %s", n, pause)
+		} else {
+			now = now.Add(pause)
 		}
-	})
-}
-
-// What works ends with an error: nothing is to be shown any more.
-func TestFollow_WorkHasEnded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		changed, poke := New()
-		working, fail := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() {
-			Follow(t.Context(), working, changed, func() { t.Error("it looks") })
-			close(ended)
-		}()
-		fail()
-		<-ended
-		poke()
-		synctest.Wait()
-	})
+	}
+	for range 20 {
+		if pause := pass(took); pause < MinPause || pause > MinPause+settle {
+			t.Errorf("a pass of a long row pauses %s", pause)
+		} else {
+			now = now.Add(pause)
+		}
+	}
+	if pause := pass(time.Second); pause != time.Second {
+		t.Errorf("a pass of a second pauses %s", pause)
+	}
+	now = now.Add(4 * MinPause)
+	for n := range 3 {
+		if pause := pass(took); pause != took {
+			t.Errorf("pass %d after a rest pauses %s", n, pause)
+		}
+	}
+	now = now.Add(time.Hour)
+	if pass(took); p.row != 1 {
+		t.Errorf("after an hour it is pass %d of a row", p.row)
+	}
 }
 
 // A change after a rest is looked at at once. Changes without end are, some times, and then five times a second; and where a look takes
@@ -67,8 +60,8 @@ func TestPaced(t *testing.T) {
 		latest       time.Duration // after a change
 	}{
 		{name: "now and then", every: time.Second, least: 60, most: 60, latest: settle},
-		{name: "as often as the pace", every: pace, least: 299, most: 300, latest: settle},
-		{name: "without end", every: time.Millisecond, least: 250, most: free + 300, latest: pace + 2*settle},
+		{name: "as often as the pace", every: MinPause, least: 299, most: 300, latest: settle},
+		{name: "without end", every: time.Millisecond, least: 250, most: MaxRow + 300, latest: MinPause + 2*settle},
 		{name: "without end, and slow", every: time.Millisecond, takes: time.Second, least: 29, most: 31, latest: 2*time.Second + 2*settle},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -2,56 +2,12 @@ package balancer
 
 import (
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 )
-
-// A change after a rest waits for nothing; changes without end make five passes a second, and leave half of the time to others.
-func TestPace(t *testing.T) {
-	var p pace
-	now := start
-	pass := func(took time.Duration) time.Duration {
-		began := now
-		now = now.Add(took)
-		pause, rest := p.after(began, now, took)
-		if pause < took {
-			t.Errorf("a pass of %s pauses %s", took, pause)
-		}
-		return pause + rest
-	}
-	const took = 5 * time.Millisecond
-	for n := range maxRow {
-		if pause := pass(took); pause != took {
-			t.Errorf("pass %d of a row pauses %s", n, pause)
-		} else {
-			now = now.Add(pause)
-		}
-	}
-	for range 20 {
-		if pause := pass(took); pause < minPause || pause > minPause+batch {
-			t.Errorf("a pass of a long row pauses %s", pause)
-		} else {
-			now = now.Add(pause)
-		}
-	}
-	if pause := pass(time.Second); pause != time.Second {
-		t.Errorf("a pass of a second pauses %s", pause)
-	}
-	now = now.Add(4 * minPause)
-	for n := range 3 {
-		if pause := pass(took); pause != took {
-			t.Errorf("pass %d after a rest pauses %s", n, pause)
-		}
-	}
-	now = now.Add(time.Hour)
-	if pass(took); p.row != 1 {
-		t.Errorf("after an hour it is pass %d of a row", p.row)
-	}
-}
 
 // Of an EndpointSlice it matters on which Nodes endpoints are ready, and only where externalTrafficPolicy is Local.
 func TestSliceMatters(t *testing.T) {
