@@ -28,6 +28,9 @@ type order struct {
 func orderOf(statuses map[types.NamespacedName]*evaluation.Status, overlap bool) *order {
 	losers, gainers := map[netip.Addr][]types.NamespacedName{}, map[netip.Addr][]types.NamespacedName{}
 	for name, st := range statuses {
+		if slices.EqualFunc(st.Service.Status.LoadBalancer.Ingress, st.After.Status.LoadBalancer.Ingress, sameIP) {
+			continue // as nearly all: no address is parsed
+		}
 		before, after := ingressOf(st.Service), ingressOf(st.After)
 		for _, address := range before {
 			if !slices.Contains(after, address) {
@@ -70,6 +73,8 @@ func orderOf(statuses map[types.NamespacedName]*evaluation.Status, overlap bool)
 	}
 	return o
 }
+
+func sameIP(a, b corev1.LoadBalancerIngress) bool { return a.IP == b.IP }
 
 // ingressOf are the addresses in the status, and no request of annotations.
 func ingressOf(service *corev1.Service) []netip.Addr { return allocator.Earlier(service, true) }

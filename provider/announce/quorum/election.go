@@ -191,7 +191,8 @@ func (q *Member) substitutes(now Instant, all []candidates, elected map[netip.Ad
 	var substitutes map[netip.Addr][]string
 	for _, c := range all {
 		chosen := elected[c.address]
-		if c.owned() || chosen == "" || q.requestsOf(now, chosen, c.address) {
+		kept := c.owner != "" && chosen == c.owner // as nearly all are: then no list of Nodes is searched
+		if kept || c.owned() || chosen == "" || q.requestsOf(now, chosen, c.address) {
 			delete(q.unrequested, c.address)
 			continue
 		}

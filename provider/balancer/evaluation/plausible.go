@@ -20,10 +20,10 @@ type evidence struct {
 	routers  allocator.Routers
 	alone    bool
 	claimed  map[netip.Addr]bool
-	// networks are those of the configuration; else reports has the networks that each Node's agent reports, and ever those that it has
-	// reported last, however long ago.
-	networks      []netip.Prefix
-	reports, ever map[string][]netip.Prefix
+	// networks are those of the configuration; else reports has the networks that each Node's agent reports, and former those that other
+	// agents have reported last, however long ago.
+	networks        []netip.Prefix
+	reports, former map[string][]netip.Prefix
 	// own are the addresses that each Node's agent reports.
 	own map[string][]netip.Addr
 	// rank is the order in which Nodes are trusted.
@@ -43,7 +43,7 @@ func (m *Machines) Plausible(
 ) {
 	e := &evidence{
 		plane: m.Plane, routers: m.Routers, alone: len(hosts) == 1, claimed: map[netip.Addr]bool{}, networks: networks,
-		reports: networksOf(m.agents, hosts), ever: networksOf(m.Reported, hosts),
+		reports: networksOf(m.agents, hosts), former: networksOf(m.older(), hosts),
 		owners: map[netip.Addr]*allocator.Host{}, pods: map[netip.Prefix]bool{}, lengths: map[int]bool{},
 		own: ownOf(m.agents), rank: allocator.RankOf(hosts),
 	}
@@ -108,7 +108,7 @@ func (e *evidence) near(name string, address netip.Addr) bool {
 		return false
 	}
 	family := func(p netip.Prefix) bool { return p.Addr().Is6() == address.Is6() }
-	return anyOther(name, e.reports, in) || anyOther(name, e.ever, in) || !anyOther(name, e.reports, family)
+	return anyOther(name, e.reports, in) || anyOther(name, e.former, in) || !anyOther(name, e.reports, family)
 }
 
 // anyOther reports whether a Node other than the named one has such a network.
@@ -119,6 +119,18 @@ func anyOther(name string, networks map[string][]netip.Prefix, such func(netip.P
 		}
 	}
 	return false
+}
+
+// older are the reports of agents that were not heard lately.
+func (m *Machines) older() []*v1alpha1.NodeAgent {
+	if len(m.Reported) == len(m.agents) {
+		return nil
+	}
+	lately := map[string]bool{}
+	for _, agent := range m.agents {
+		lately[agent.Name] = true
+	}
+	return slices.DeleteFunc(slices.Clone(m.Reported), func(agent *v1alpha1.NodeAgent) bool { return lately[agent.Name] })
 }
 
 // free reports whether the address is not that of something else.
@@ -156,6 +168,9 @@ func ownOf(agents []*v1alpha1.NodeAgent) map[string][]netip.Addr {
 // networksOf are the networks of the interfaces that agents report, by Node. A prefix of one address is no network, and that
 // of a Node's own pods is none where Nodes are.
 func networksOf(agents []*v1alpha1.NodeAgent, hosts []*allocator.Host) map[string][]netip.Prefix {
+	if len(agents) == 0 {
+		return nil
+	}
 	pods := map[string][]netip.Prefix{}
 	for _, h := range hosts {
 		pods[h.Name] = allocator.Prefixes(h.Spec.PodCIDRs)
