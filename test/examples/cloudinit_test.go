@@ -67,7 +67,8 @@ func checkInstallation(t *testing.T, data userData) {
 	t.Helper()
 	page := readFile(t, "../../docs/tasks/install.md")
 	fields := strings.Fields(data.Apt.Sources["ccmadm.list"].Source)
-	if len(fields) != 4 || fields[1] != "[signed-by=$KEY_FILE]" || fields[3] != "./" || !strings.Contains(page, "\nURL="+fields[2]+"\n") {
+	if len(fields) != 4 || fields[1] != "[signed-by=$KEY_FILE]" || fields[3] != "./" ||
+		!strings.Contains(page, "\nURL="+strings.Replace(fields[2], "v0.1.0/", "$VERSION\n", 1)) {
 		t.Errorf("docs/tasks/install.md has another repository than %q", fields)
 	}
 	if len(data.Packages) != 1 || data.Packages[0] != "ccmadm" {
