@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,7 +19,6 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/announce"
 	"github.com/ccmadm/ccmadm/provider/announce/hook"
-	"github.com/ccmadm/ccmadm/provider/changes"
 	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
@@ -93,19 +91,6 @@ func callUntilEnd(t *testing.T, node string) *hook.Caller {
 		Tokens: c.tokens.get, Owns: func(netip.Addr) bool { return true }, Changed: func() {}, Failed: func(announce.Claim, string) {},
 		Observe: func(string, time.Duration) {}, Log: klog.Background(),
 	})
-	changed, poke := changes.New()
-	ctx, cancel := context.WithCancel(t.Context())
-	group := &errgroup.Group{}
-	t.Cleanup(func() {
-		cancel()
-		if err := group.Wait(); err != nil {
-			t.Error(err)
-		}
-	})
-	must(t, c.run(ctx, ctx, poke))
-	group.Go(func() error {
-		announceUntil(ctx, ctx, group, node, c, []announce.Announcer{caller}, changed, poke)
-		return nil
-	})
+	announceFrom(t, c, node, caller)
 	return caller
 }

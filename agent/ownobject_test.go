@@ -20,7 +20,7 @@ type cutting struct {
 	off bool
 }
 
-// RoundTrip waits until nobody waits for it.
+// RoundTrip waits until its caller has given up.
 func (c *cutting) RoundTrip(request *http.Request) (*http.Response, error) {
 	if c.off && request.Method == http.MethodPut {
 		<-request.Context().Done()

@@ -185,6 +185,12 @@ func announceTo(t *testing.T, node string, a announce.Announcer) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	announceFrom(t, c, node, a)
+}
+
+// announceFrom is the same with these caches.
+func announceFrom(t *testing.T, c *caches, node string, a announce.Announcer) {
+	t.Helper()
 	changed, poke := changes.New()
 	ctx, cancel := context.WithCancel(t.Context())
 	group := &errgroup.Group{}

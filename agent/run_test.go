@@ -31,7 +31,7 @@ func (v *viewed) Report(*v1alpha1.NodeAgentStatus) {}
 // Drain has nothing.
 func (v *viewed) Drain(context.Context) {}
 
-// Whoever may write one object that matters to a view may do it all the time: that keeps no agent busy.
+// A user may write an object that matters to a view all the time: that keeps no agent busy.
 func TestAnnounceUntil_ChangesWithoutEnd(t *testing.T) {
 	c, err := newCaches(&rest.Config{Host: "http://api.invalid"})
 	must(t, err)

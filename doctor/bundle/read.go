@@ -17,7 +17,7 @@ const snapshotFile = "snapshot.json"
 func Snapshot(in io.Reader) (io.Reader, error) {
 	buffered := bufio.NewReader(in)
 	if magic, err := buffered.Peek(2); err != nil || magic[0] != 0x1f || magic[1] != 0x8b {
-		return buffered, nil //nolint:nilerr // whoever reads it says what it is not
+		return buffered, nil //nolint:nilerr // its reader says what it is not
 	}
 	zip, err := gzip.NewReader(buffered)
 	if err != nil {

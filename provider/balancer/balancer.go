@@ -79,7 +79,7 @@ type Balancer struct {
 	caches *caches
 	names  *controlplane.Lookups
 	dirty  chan struct{}
-	urgent chan struct{} // somebody waits for the next pass
+	urgent chan struct{} // a user waits for the next pass
 	awaits atomic.Bool   // a Service waits for agents to announce its address
 
 	mu        sync.Mutex

@@ -25,7 +25,7 @@ func TestAllocate_Crashes(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			w := newWorld(addressPool("a", "192.0.2.0/28"), addressPool("b", "198.51.100.0/29", "2001:db8::/120"))
-			w.peers = seed%2 == 0 // an address at level L2 moves only after it was announced, and nobody announces here
+			w.peers = seed%2 == 0 // an address at level L2 moves only after it was announced, and no agent announces here
 			before := map[types.NamespacedName]string{}
 			for range 60 {
 				moved := w.stir(random)

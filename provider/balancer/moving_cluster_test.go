@@ -92,7 +92,7 @@ func (w *watcher) claim(object any) {
 	}
 }
 
-// gap is how long nobody had the address since it was first seen, and both how long two Services had it, each the longest time.
+// gap is how long no Service had the address since it was first seen, and both how long two Services had it, each the longest time.
 func (w *watcher) gap() (gap, both time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

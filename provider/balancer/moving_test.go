@@ -63,7 +63,7 @@ func (w *world) statusOf(name string) string {
 	return address(w.services[named(name)])
 }
 
-// owners of the claim of movedAddress, as the object says; "released": nobody announces it.
+// owners of the claim of movedAddress, as the object says; "released": it has no owner.
 func (w *world) owners() string {
 	c, ok := allocator.ParseClaim(w.objects[movedAddress])
 	if !ok || !c.Live() {

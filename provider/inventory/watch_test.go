@@ -21,7 +21,7 @@ type offers []byte
 func (o offers) Run(_ context.Context, offer func([]byte, error)) { offer(o, nil) }
 
 // TestWatcher_CopyThatCannotBeAsked: the API server answers 503 when a process begins, and has a copy with serial 5. A file with serial 4 does
-// not become the inventory, and does not replace the copy. A damaged copy keeps nobody from beginning.
+// not become the inventory, and does not replace the copy. A damaged copy does not keep it from beginning.
 func TestWatcher_CopyThatCannotBeAsked(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

@@ -3,56 +3,33 @@ package externalips
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/record"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/network"
 	"github.com/ccmadm/ccmadm/manifests/manifeststest"
-	"github.com/ccmadm/ccmadm/provider/balancer"
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
-	"github.com/ccmadm/ccmadm/provider/objects"
+	"github.com/ccmadm/ccmadm/provider/balancer/balancertest"
 )
 
 // served is a cluster with the load balancers of provider onprem, and a Node whose agent announces what is claimed.
 type served struct {
-	*testing.T
-	client     *kubernetes.Clientset
-	objects    *objects.Client
+	*balancertest.Cluster
 	kubeconfig string
-	silent     atomic.Bool // the agent announces nothing
 }
 
 func serve(t *testing.T) *served {
 	t.Helper()
-	config := rest.CopyConfig(plane.Config)
-	config.QPS = -1
-	if _, err := envtest.InstallCRDs(config, envtest.CRDInstallOptions{Paths: []string{"../../../manifests/crds"}}); err != nil {
-		t.Fatal(err)
-	}
-	clients, err := objects.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &served{T: t, client: kubernetes.NewForConfigOrDie(config), objects: clients}
+	s := &served{Cluster: balancertest.New(t, plane.Config, "../../../manifests/crds")}
 	text, err := plane.Kubeconfig("mover", "system:masters")
 	if err != nil {
 		t.Fatal(err)
@@ -61,27 +38,14 @@ func serve(t *testing.T) *served {
 	if err := os.WriteFile(s.kubeconfig, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.node("n1", "198.18.0.1")
-	factory := informers.NewSharedInformerFactory(s.client, 0)
-	leader, err := balancer.New(balancer.Settings{
-		Client: s.client, Objects: clients, Recorder: record.NewFakeRecorder(1000), Now: time.Now,
-		Nodes: factory.Core().V1().Nodes().Informer(), Services: factory.Core().V1().Services().Informer(),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	t.Cleanup(func() { stop(); running.Wait() })
-	factory.Start(ctx.Done())
-	running.Go(func() { leader.Run(ctx) })
-	running.Go(func() { s.announce(ctx) })
+	s.node(balancertest.Agent, "198.18.0.1")
+	s.Lead()
 	return s
 }
 
 func (s *served) node(name, address string) {
 	s.Helper()
-	nodes := s.client.CoreV1().Nodes()
+	nodes := s.Client.CoreV1().Nodes()
 	node, err := nodes.Create(s.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	if err != nil {
 		s.Fatal(err)
@@ -94,47 +58,21 @@ func (s *served) node(name, address string) {
 	s.Cleanup(func() { _ = nodes.Delete(context.WithoutCancel(s.Context()), name, metav1.DeleteOptions{}) })
 }
 
-// announce is the agent of n1.
-func (s *served) announce(ctx context.Context) {
-	agents := s.objects.NodeAgents
-	_, _ = agents.Create(ctx, &v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, metav1.CreateOptions{})
-	for ; ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
-		claims, err := s.client.NetworkingV1().IPAddresses().List(ctx, metav1.ListOptions{})
-		if err != nil {
-			continue
-		}
-		announcements := []v1alpha1.Announcement{}
-		for i := range claims.Items {
-			if claim, ours := allocator.ParseClaim(&claims.Items[i]); ours && claim.Live() && !s.silent.Load() {
-				announcements = append(announcements, v1alpha1.Announcement{Address: claims.Items[i].Name, Level: claim.Level})
-			}
-		}
-		patch, _ := json.Marshal(map[string]any{"status": map[string]any{
-			"renewTime": metav1.NowMicro(), "announced": len(announcements), "routed": 0, "announcements": announcements,
-		}})
-		_, _ = agents.Patch(ctx, "n1", types.MergePatchType, patch, metav1.PatchOptions{}, "status")
-	}
-}
-
 func (s *served) namespace(name string) {
 	s.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if _, err := s.client.CoreV1().Namespaces().Create(s.Context(), ns, metav1.CreateOptions{}); err != nil {
+	if _, err := s.Client.CoreV1().Namespaces().Create(s.Context(), ns, metav1.CreateOptions{}); err != nil {
 		s.Fatal(err)
 	}
 }
 
 func (s *served) create(object *corev1.Service) {
 	s.Helper()
-	services := s.client.CoreV1().Services(object.Namespace)
+	services := s.Client.CoreV1().Services(object.Namespace)
 	if _, err := services.Create(s.Context(), object, metav1.CreateOptions{}); err != nil {
 		s.Fatal(err)
 	}
-	s.Cleanup(func() {
-		ctx := context.WithoutCancel(s.Context())
-		_, _ = services.Patch(ctx, object.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
-		_ = services.Delete(ctx, object.Name, metav1.DeleteOptions{})
-	})
+	s.Cleanup(func() { s.DeleteService(object.Namespace, object.Name) })
 }
 
 // plan reads the cluster, and returns the plan with its script.
@@ -177,7 +115,7 @@ func (s *served) run(script string) (string, error) {
 // state is what the commands are to change of a Service.
 func (s *served) state(namespace, name string) string {
 	s.Helper()
-	object, err := s.client.CoreV1().Services(namespace).Get(s.Context(), name, metav1.GetOptions{})
+	object, err := s.Client.CoreV1().Services(namespace).Get(s.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -199,14 +137,14 @@ func TestCluster_Move(t *testing.T) {
 	s := serve(t)
 	s.namespace("shop")
 	s.namespace("mail")
-	if _, err := s.objects.AddressPools.Create(t.Context(), &v1alpha1.AddressPool{
+	if _, err := s.Objects.AddressPools.Create(t.Context(), &v1alpha1.AddressPool{
 		ObjectMeta: metav1.ObjectMeta{Name: "lan"}, Spec: v1alpha1.AddressPoolSpec{Ranges: []string{"192.0.2.8"}},
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		for _, name := range []string{"lan", "external-ips-shop", "external-ips-shared"} {
-			_ = s.objects.AddressPools.Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{})
+			_ = s.Objects.AddressPools.Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{})
 		}
 	})
 	nodePort, headless := service("shop", "dns", 53, "192.0.2.8"), service("shop", "head", 80, "192.0.2.9")
@@ -256,18 +194,18 @@ func TestCluster_Move(t *testing.T) {
 // Where no agent announces the address, the commands end with an error, and externalIPs stay.
 func TestCluster_MoveThatIsNotReady(t *testing.T) {
 	s := serve(t)
-	s.silent.Store(true)
+	s.Silent.Store(true)
 	s.namespace("quiet")
 	s.create(service("quiet", "web", 443, "192.0.2.30"))
 	t.Cleanup(func() {
-		_ = s.objects.AddressPools.Delete(context.WithoutCancel(t.Context()), "external-ips-quiet", metav1.DeleteOptions{})
+		_ = s.Objects.AddressPools.Delete(context.WithoutCancel(t.Context()), "external-ips-quiet", metav1.DeleteOptions{})
 	})
 	_, script := s.plan()
 	out, err := s.run(strings.ReplaceAll(script, "--timeout="+readyTime, "--timeout=3s"))
 	if got := s.state("quiet", "web"); err == nil || got != "LoadBalancer; externalIPs 192.0.2.30; status ; no node ports" {
 		t.Errorf("%v: %s\n%s\n%s", err, got, script, out)
 	}
-	s.silent.Store(false)
+	s.Silent.Store(false)
 	_, script = s.plan() // once it announces, the rest is done
 	if out, err := s.run(script); err != nil {
 		t.Errorf("%v: %s\n%s", err, out, script)

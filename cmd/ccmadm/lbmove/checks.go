@@ -120,7 +120,7 @@ func others(c *allocator.Claim, these ...types.NamespacedName) string {
 
 // checkOthers finds another move, and another address that NEW is to have.
 func (p *planner) checkOthers() {
-	for _, m := range movesOf(p.old) {
+	for _, m := range allocator.MovesOf(p.old) {
 		c := p.claim(m.Address)
 		if slices.Contains(p.addresses, m.Address) && m.To != p.name && c != nil && c.Has(p.oldName) {
 			p.fail(true, "wait for that move, or take it back: kubectl -n "+p.old.Namespace+" annotate service "+p.old.Name+" "+

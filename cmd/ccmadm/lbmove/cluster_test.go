@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,48 +16,28 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/record"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/workflow"
-	"github.com/ccmadm/ccmadm/provider/balancer"
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
-	"github.com/ccmadm/ccmadm/provider/objects"
+	"github.com/ccmadm/ccmadm/provider/balancer/balancertest"
 )
 
 // served is a real API server with two Services, and a manager and an agent that can be stopped.
-type served struct {
-	*testing.T
-	client  *kubernetes.Clientset
-	objects *objects.Client
-	config  *rest.Config
-	stop    func()
-}
+type served struct{ *balancertest.Cluster }
 
 func serve(t *testing.T, old, next string) *served {
 	t.Helper()
-	config := rest.CopyConfig(plane.Config)
-	config.QPS = -1
-	if _, err := envtest.InstallCRDs(config, envtest.CRDInstallOptions{Paths: []string{"../../../manifests/crds"}}); err != nil {
-		t.Fatal(err)
-	}
-	clients, err := objects.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &served{T: t, client: kubernetes.NewForConfigOrDie(config), objects: clients, config: config}
+	s := &served{balancertest.New(t, plane.Config, "../../../manifests/crds")}
 	pool := &v1alpha1.AddressPool{
 		ObjectMeta: metav1.ObjectMeta{Name: "lan"}, Spec: v1alpha1.AddressPoolSpec{Ranges: []string{"192.0.2.50-192.0.2.59"}},
 	}
-	if _, err := clients.AddressPools.Create(t.Context(), pool, metav1.CreateOptions{}); err != nil {
+	if _, err := s.Objects.AddressPools.Create(t.Context(), pool, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	s.lead()
+	s.Lead()
 	t.Cleanup(func() { s.clean(old, next) })
 	for _, name := range []string{old, next} {
 		s.create(name)
@@ -68,20 +47,18 @@ func serve(t *testing.T, old, next string) *served {
 
 // clean removes what a test made, with no manager.
 func (s *served) clean(names ...string) {
-	s.stop()
+	s.End()
 	ctx := context.WithoutCancel(s.Context())
 	for _, name := range names {
 		n := split(name)
-		services := s.client.CoreV1().Services(n.Namespace)
-		_, _ = services.Patch(ctx, n.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
-		_ = services.Delete(ctx, n.Name, metav1.DeleteOptions{})
+		s.DeleteService(n.Namespace, n.Name)
 	}
-	claims, _ := s.client.NetworkingV1().IPAddresses().List(ctx, metav1.ListOptions{LabelSelector: "ipaddress.kubernetes.io/managed-by=" + v1alpha1.ClaimManager})
+	claims, _ := s.Client.NetworkingV1().IPAddresses().List(ctx, metav1.ListOptions{LabelSelector: "ipaddress.kubernetes.io/managed-by=" + v1alpha1.ClaimManager})
 	for _, claim := range claims.Items {
-		_ = s.client.NetworkingV1().IPAddresses().Delete(ctx, claim.Name, metav1.DeleteOptions{})
+		_ = s.Client.NetworkingV1().IPAddresses().Delete(ctx, claim.Name, metav1.DeleteOptions{})
 	}
-	_ = s.objects.AddressPools.Delete(ctx, "lan", metav1.DeleteOptions{})
-	_ = s.objects.NodeAgents.Delete(ctx, "n1", metav1.DeleteOptions{})
+	_ = s.Objects.AddressPools.Delete(ctx, "lan", metav1.DeleteOptions{})
+	_ = s.Objects.NodeAgents.Delete(ctx, balancertest.Agent, metav1.DeleteOptions{})
 }
 
 func split(name string) types.NamespacedName {
@@ -89,64 +66,25 @@ func split(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: short}
 }
 
-// lead starts a manager, and an agent that announces everything.
-func (s *served) lead() {
-	s.Helper()
-	factory := informers.NewSharedInformerFactory(s.client, 0)
-	leader, err := balancer.New(balancer.Settings{
-		Client: s.client, Objects: s.objects, Recorder: record.NewFakeRecorder(1000), Now: time.Now,
-		Nodes: factory.Core().V1().Nodes().Informer(), Services: factory.Core().V1().Services().Informer(),
-	})
-	if err != nil {
-		s.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(s.Context()))
-	var running sync.WaitGroup
-	factory.Start(ctx.Done())
-	running.Go(func() { leader.Run(ctx) })
-	running.Go(func() { s.announce(ctx) })
-	s.stop = func() { cancel(); running.Wait() }
-}
-
-func (s *served) announce(ctx context.Context) {
-	agents := s.objects.NodeAgents
-	_, _ = agents.Create(ctx, &v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, metav1.CreateOptions{})
-	for ; ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
-		claims, err := s.client.NetworkingV1().IPAddresses().List(ctx, metav1.ListOptions{})
-		if err != nil {
-			continue
-		}
-		var list []string
-		for i := range claims.Items {
-			if claim, ours := allocator.ParseClaim(&claims.Items[i]); ours && claim.Live() {
-				list = append(list, `{"address":"`+claims.Items[i].Name+`","level":"L2"}`)
-			}
-		}
-		now, _ := metav1.NowMicro().MarshalJSON()
-		patch := `{"status":{"renewTime":` + string(now) + `,"announced":0,"routed":0,"announcements":[` + strings.Join(list, ",") + `]}}`
-		_, _ = agents.Patch(ctx, "n1", types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
-	}
-}
-
 // create makes a Service with a ready endpoint, and waits for its address.
 func (s *served) create(name string) {
 	s.Helper()
 	n := split(name)
-	_, _ = s.client.CoreV1().Namespaces().Create(s.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n.Namespace}}, metav1.CreateOptions{})
+	_, _ = s.Client.CoreV1().Namespaces().Create(s.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n.Namespace}}, metav1.CreateOptions{})
 	object := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: n.Name},
 		Spec: corev1.ServiceSpec{
 			Type: corev1.ServiceTypeLoadBalancer, Ports: []corev1.ServicePort{{Port: 443, Protocol: corev1.ProtocolTCP}},
 		},
 	}
-	if _, err := s.client.CoreV1().Services(n.Namespace).Create(s.Context(), object, metav1.CreateOptions{}); err != nil {
+	if _, err := s.Client.CoreV1().Services(n.Namespace).Create(s.Context(), object, metav1.CreateOptions{}); err != nil {
 		s.Fatal(err)
 	}
 	slice := &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Name: n.Name, Labels: map[string]string{discoveryv1.LabelServiceName: n.Name}},
 		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.244.1.2"}}},
 	}
-	if _, err := s.client.DiscoveryV1().EndpointSlices(n.Namespace).Create(s.Context(), slice, metav1.CreateOptions{}); err != nil {
+	if _, err := s.Client.DiscoveryV1().EndpointSlices(n.Namespace).Create(s.Context(), slice, metav1.CreateOptions{}); err != nil {
 		s.Fatal(err)
 	}
 	for began := time.Now(); s.address(name) == ""; time.Sleep(20 * time.Millisecond) {
@@ -159,7 +97,7 @@ func (s *served) create(name string) {
 func (s *served) get(name string) *corev1.Service {
 	s.Helper()
 	n := split(name)
-	object, err := s.client.CoreV1().Services(n.Namespace).Get(s.Context(), n.Name, metav1.GetOptions{})
+	object, err := s.Client.CoreV1().Services(n.Namespace).Get(s.Context(), n.Name, metav1.GetOptions{})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -191,30 +129,30 @@ func (s *served) run(config *rest.Config, line string) (int, string) {
 func TestCluster_Move(t *testing.T) {
 	s := serve(t, "cli-a/old", "cli-b/new")
 	moved := s.address("cli-a/old")
-	if code, out := s.run(s.config, "ccmadm lb move cli-a/old cli-b/new --dry-run"); code != 0 || !strings.Contains(out, "Nothing was changed.") {
+	if code, out := s.run(s.Config, "ccmadm lb move cli-a/old cli-b/new --dry-run"); code != 0 || !strings.Contains(out, "Nothing was changed.") {
 		t.Errorf("dry run: %d %s", code, out)
 	}
 	if got := s.get("cli-a/old").Annotations[v1alpha1.MoveToAnnotation]; got != "" || s.address("cli-a/old") != moved {
 		t.Errorf("a dry run sets %q", got)
 	}
-	code, out := s.run(s.config, "ccmadm lb move cli-a/old cli-b/new")
+	code, out := s.run(s.Config, "ccmadm lb move cli-a/old cli-b/new")
 	if code != 0 || s.address("cli-b/new") != moved || s.address("cli-a/old") == moved {
 		t.Fatalf("exit status %d, old %s, new %s: %s", code, s.address("cli-a/old"), s.address("cli-b/new"), out)
 	}
 	t.Log(out)
-	code, out = s.run(s.config, "ccmadm lb move cli-a/old cli-b/new")
+	code, out = s.run(s.Config, "ccmadm lb move cli-a/old cli-b/new")
 	if code != 0 || out != moved+" has moved from Service/cli-a/old to Service/cli-b/new: nothing to do\n" {
 		t.Errorf("again: %d %s", code, out)
 	}
-	code, out = s.run(s.config, "ccmadm lb move cli-b/new cli-a/old -o json")
+	code, out = s.run(s.Config, "ccmadm lb move cli-b/new cli-a/old -o json")
 	if code != 0 || s.address("cli-a/old") != moved || !strings.Contains(out, `"state": "Moved"`) {
 		t.Errorf("back: %d, %s has it: %s", code, s.address("cli-a/old"), out)
 	}
-	code, out = s.run(s.config, "ccmadm lb move cli-a/old cli-b/new --release-old")
+	code, out = s.run(s.Config, "ccmadm lb move cli-a/old cli-b/new --release-old")
 	if old := s.get("cli-a/old"); code != 0 || old.Spec.Type != corev1.ServiceTypeClusterIP || s.address("cli-b/new") != moved {
 		t.Errorf("--release-old: %d, OLD is %s: %s", code, old.Spec.Type, out)
 	}
-	if code, out = s.run(s.config, "ccmadm lb move cli-b/new cli-a/old"); code != 3 || !strings.Contains(out, "is of type ClusterIP, not LoadBalancer") {
+	if code, out = s.run(s.Config, "ccmadm lb move cli-b/new cli-a/old"); code != 3 || !strings.Contains(out, "is of type ClusterIP, not LoadBalancer") {
 		t.Errorf("back to a ClusterIP: %d %s", code, out)
 	}
 }
@@ -223,16 +161,16 @@ func TestCluster_Move(t *testing.T) {
 func TestCluster_MoveWithoutManager(t *testing.T) {
 	s := serve(t, "late-a/old", "late-b/new")
 	moved := s.address("late-a/old")
-	s.stop()
-	code, out := s.run(s.config, "ccmadm lb move late-a/old late-b/new --timeout 1s")
+	s.End()
+	code, out := s.run(s.Config, "ccmadm lb move late-a/old late-b/new --timeout 1s")
 	if code != 4 || !strings.Contains(out, "not done after 1s: the cloud-controller-manager has said nothing about it") {
 		t.Errorf("exit status %d: %s", code, out)
 	}
-	if code, out = s.run(s.config, "ccmadm lb move late-a/old late-b/new --dry-run"); code != 0 || !strings.Contains(out, "is on its way") {
+	if code, out = s.run(s.Config, "ccmadm lb move late-a/old late-b/new --dry-run"); code != 0 || !strings.Contains(out, "is on its way") {
 		t.Errorf("dry run: %d %s", code, out)
 	}
-	s.lead()
-	if code, out = s.run(s.config, "ccmadm lb move late-a/old late-b/new"); code != 0 || s.address("late-b/new") != moved {
+	s.Lead()
+	if code, out = s.run(s.Config, "ccmadm lb move late-a/old late-b/new"); code != 0 || s.address("late-b/new") != moved {
 		t.Errorf("exit status %d, NEW has %s: %s", code, s.address("late-b/new"), out)
 	}
 }
@@ -261,7 +199,7 @@ func TestCluster_MoveOverloaded(t *testing.T) {
 	s := serve(t, "busy-a/old", "busy-b/new")
 	moved := s.address("busy-a/old")
 	var count atomic.Int32
-	config := rest.CopyConfig(s.config)
+	config := rest.CopyConfig(s.Config)
 	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return flaky{rt, &count} })
 	if code, out := s.run(config, "ccmadm lb move busy-a/old busy-b/new"); code != 0 || s.address("busy-b/new") != moved || count.Load() < 4 {
 		t.Errorf("exit status %d after %d answers: %s", code, count.Load(), out)
@@ -277,19 +215,19 @@ func TestCluster_MoveByTenant(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "reads-all"},
 		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"get", "list"}}},
 	}
-	_, first := s.client.RbacV1().ClusterRoles().Create(t.Context(), reads, metav1.CreateOptions{})
-	_, second := s.client.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+	_, first := s.Client.RbacV1().ClusterRoles().Create(t.Context(), reads, metav1.CreateOptions{})
+	_, second := s.Client.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "tenant"}, Subjects: tenant,
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "reads-all"},
 	}, metav1.CreateOptions{})
-	_, third := s.client.RbacV1().RoleBindings("rbac-b").Create(t.Context(), &rbacv1.RoleBinding{
+	_, third := s.Client.RbacV1().RoleBindings("rbac-b").Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "tenant"}, Subjects: tenant,
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
 	}, metav1.CreateOptions{})
 	if err := errors.Join(first, second, third); err != nil {
 		t.Fatal(err)
 	}
-	config := rest.CopyConfig(s.config)
+	config := rest.CopyConfig(s.Config)
 	config.Impersonate.UserName = "tenant"
 	code, out := s.run(config, "ccmadm lb move rbac-a/old rbac-b/new")
 	if code != 1 || !strings.Contains(out, "forbidden") || !strings.Contains(out, "nothing was changed") {

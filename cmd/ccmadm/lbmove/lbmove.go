@@ -36,7 +36,7 @@ import (
 const (
 	// each is how long one request may take, and readTime one look at the cluster, which is tried again for readPatience.
 	each, readTime, readPatience = 10 * time.Second, 30 * time.Second, 3 * time.Second
-	// attempts is how often a plan is made again, since somebody else has changed a Service meanwhile.
+	// attempts is how often a plan is made again, since another user has changed a Service meanwhile.
 	attempts = 5
 )
 
@@ -135,7 +135,7 @@ func (m *move) connect(connect func(workflow.Streams) (*rest.Config, error)) err
 	return nil
 }
 
-// run makes a plan, and carries it out. A Service that somebody else has changed meanwhile needs another plan.
+// run makes a plan, and carries it out. A Service that another user has changed meanwhile needs another plan.
 func (m *move) run(ctx context.Context) error {
 	for attempt := 1; ; attempt++ {
 		plan, err := m.plan(ctx)

@@ -103,7 +103,7 @@ func (p *planner) fail(force bool, do, format string, args ...any) {
 
 // find tells which addresses are meant: those of a move that has begun or is done, otherwise all of OLD.
 func (p *planner) find() {
-	for _, m := range movesOf(p.old) {
+	for _, m := range allocator.MovesOf(p.old) {
 		c := p.claim(m.Address)
 		if m.To == p.name && c != nil && (c.Has(p.name) || c.Has(p.oldName)) && p.asks(m.Address) {
 			p.addresses = append(p.addresses, m.Address)
@@ -127,7 +127,7 @@ func (p *planner) asks(address netip.Addr) bool {
 	return slices.Contains(p.now.Services[p.name].Request.Addresses(), address)
 }
 
-// claim is who has the address, as the objects say; nil: nobody.
+// claim is who has the address, as the objects say; nil: it has no owner.
 func (p *planner) claim(address netip.Addr) *allocator.Claim {
 	for i := range p.cluster.Claims {
 		c, ours := allocator.ParseClaim(&p.cluster.Claims[i])
@@ -138,25 +138,17 @@ func (p *planner) claim(address netip.Addr) *allocator.Claim {
 	return nil
 }
 
-func movesOf(s *corev1.Service) []v1alpha1.Move {
-	moves, err := v1alpha1.ParseMoveTo(s.Annotations[v1alpha1.MoveToAnnotation])
-	if err != nil {
-		return nil // it gives no consent, and is replaced
-	}
-	return moves
-}
-
 // change finds the annotations that differ.
 func (p *planner) change() {
-	given := without(movesOf(p.old), p.addresses)
+	given := without(allocator.MovesOf(p.old), p.addresses)
 	for _, address := range p.addresses {
 		given = append(given, v1alpha1.Move{Address: address, To: p.name})
 	}
 	p.set(p.old, v1alpha1.MoveToAnnotation, join(given))
-	p.set(p.next, v1alpha1.MoveToAnnotation, join(without(movesOf(p.next), p.addresses)))
+	p.set(p.next, v1alpha1.MoveToAnnotation, join(without(allocator.MovesOf(p.next), p.addresses)))
 	asked := slices.Clone(p.addresses)
 	for _, address := range p.now.Services[p.name].Request.Addresses() {
-		if !slices.ContainsFunc(p.addresses, func(a netip.Addr) bool { return a.Is6() == address.Is6() }) {
+		if !slices.ContainsFunc(p.addresses, sameFamily(address)) {
 			asked = append(asked, address) // of the other family
 		}
 	}

@@ -21,7 +21,7 @@ import (
 // lookEvery is how often the Services are looked at while the command waits.
 const lookEvery = 100 * time.Millisecond
 
-// write sets the annotations: those of OLD first, which have no effect alone. Again says that a Service was changed by somebody else, so
+// write sets the annotations: those of OLD first, which have no effect alone. Again says that another user has changed a Service, so
 // that the plan is no longer right.
 func (m *move) write(ctx context.Context, p *Plan) (again bool, _ error) {
 	for _, dry := range []bool{true, false} {

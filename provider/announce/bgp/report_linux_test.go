@@ -23,10 +23,7 @@ func TestBGP_Addresses(t *testing.T) {
 		return
 	}
 	r := newRouter(t, node1)
-	ctx, cancel := context.WithCancel(t.Context())
-	b := New(testr.New(t), func() {})
-	ended := make(chan error, 1)
-	go func() { ended <- b.Run(ctx) }()
+	b, _ := runUntilEnd(t, func() {})
 	set := func(addresses ...string) {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1"}}
 		for _, a := range addresses {
@@ -64,8 +61,22 @@ func TestBGP_Addresses(t *testing.T) {
 	if got := r.birdc("show protocols node1"); !strings.Contains(got, "Established") {
 		t.Error(got)
 	}
-	cancel()
-	noError(t, <-ended)
+}
+
+// runUntilEnd runs the announcer of Node w1 until the test ends.
+func runUntilEnd(t *testing.T, changed func()) (*Announcer, *corev1.Node) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	b := New(testr.New(t), changed)
+	ended := make(chan error, 1)
+	go func() { ended <- b.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		noError(t, <-ended)
+	})
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1"}}
+	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.9.0.11"}}
+	return b, node
 }
 
 // TestBGP_Refused has routers that refuse the Node again and again: the report says why, and does not change with each attempt.
@@ -76,13 +87,8 @@ func TestBGP_Refused(t *testing.T) {
 	hasty := strings.Replace(node1, "hold time", "error wait time 1, 1; hold time", 1)
 	second := strings.NewReplacer("node1", "second", "10.9.0.1 as", "10.9.0.2 as", "as 64512", "as 64513").Replace(hasty)
 	newRouter(t, strings.Replace(hasty, "as 64500", "as 64501", 1)+second)
-	ctx, cancel := context.WithCancel(t.Context())
 	var changes atomic.Int32
-	b := New(testr.New(t), func() { changes.Add(1) })
-	ended := make(chan error, 1)
-	go func() { ended <- b.Run(ctx) }()
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1"}}
-	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.9.0.11"}}
+	b, node := runUntilEnd(t, func() { changes.Add(1) })
 	peers := map[string]*v1alpha1.BGPPeer{}
 	for name, address := range map[string]string{"tor1": "10.9.0.1", "tor2": "10.9.0.2", "tor3": "10.9.0.3"} {
 		peers[name] = &v1alpha1.BGPPeer{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: routerAt(name, address).BGPPeerSpec}
@@ -99,11 +105,9 @@ func TestBGP_Refused(t *testing.T) {
 	})
 	changes.Store(0)
 	time.Sleep(20 * time.Second)
-	if n := changes.Load(); n > 1 { // to connect to nobody ends in more than one way
+	if n := changes.Load(); n > 1 { // a connection where nothing answers ends in more than one way
 		t.Errorf("in 20 s the report changed %d times", n)
 	}
-	cancel()
-	noError(t, <-ended)
 }
 
 // TestBGP_Flaps has a router that ends the session again and again: it is reported as lost, and nothing as announced to it, until it lasts.
@@ -112,12 +116,7 @@ func TestBGP_Flaps(t *testing.T) {
 		return
 	}
 	r := newRouter(t, node1)
-	ctx, cancel := context.WithCancel(t.Context())
-	b := New(testr.New(t), func() {})
-	ended := make(chan error, 1)
-	go func() { ended <- b.Run(ctx) }()
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1"}}
-	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.9.0.11"}}
+	b, node := runUntilEnd(t, func() {})
 	b.Set(&announce.View{
 		Node: "w1", Nodes: map[string]*corev1.Node{"w1": node},
 		Claims: []announce.Claim{{Address: netip.MustParseAddr("192.0.2.50"), Level: v1alpha1.LevelBGP, Candidates: []string{"w1"}}},
@@ -141,8 +140,6 @@ func TestBGP_Flaps(t *testing.T) {
 			t.Fatal("a session that does not last is reported as established, or an address as announced")
 		}
 	}
-	cancel()
-	noError(t, <-ended)
 }
 
 // TestSpeaker_Close_Drained ends a speaker whose routers have agreed to a graceful restart: the session goes with a word.

@@ -20,8 +20,8 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// States of RFC 4271, as the report names them. A session that is not established goes through all others every few seconds, which tells
-// nobody anything: it counts as Active as long as it is tried.
+// States of RFC 4271, as the report names them. A session that is not established goes through all others every few seconds, which is
+// no news: it counts as Active as long as it is tried.
 const (
 	stateIdle        = "Idle"
 	stateActive      = "Active"

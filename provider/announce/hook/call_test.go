@@ -19,7 +19,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-const planted = "tok3n-that-nobody-may-see"
+const planted = "tok3n-that-is-shown-nowhere"
 
 func calling(hook v1alpha1.PoolHook) order {
 	hook.Timeout = metav1.Duration{Duration: time.Second}

@@ -2,9 +2,10 @@ package hook
 
 import (
 	"context"
-	"math/rand/v2"
 	"net/netip"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 const (
@@ -166,5 +167,5 @@ func (w *worker) note(want order, problem string) {
 	c.Changed()
 }
 
-// jitter keeps agents from calling all at once.
-func jitter(d time.Duration) time.Duration { return d*9/10 + rand.N(d/5+1) } //nolint:gosec // nobody gains by guessing it
+// jitter makes it up to a tenth shorter or longer, so that agents do not call all at once.
+func jitter(d time.Duration) time.Duration { return wait.Jitter(d*9/10, 2.0/9) }

@@ -11,8 +11,8 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// movesOf are the addresses which the Service lets others take over; none where its list is malformed.
-func movesOf(service *corev1.Service) []v1alpha1.Move {
+// MovesOf are the addresses which the Service lets others take over; none where its list is malformed.
+func MovesOf(service *corev1.Service) []v1alpha1.Move {
 	moves, err := v1alpha1.ParseMoveTo(service.Annotations[v1alpha1.MoveToAnnotation])
 	if err != nil {
 		return nil
@@ -35,7 +35,7 @@ func (a *allocation) wanted(as *Assignment, ipv6 bool) (netip.Addr, bool) {
 }
 
 // movesTo reports whether both sides want the other one to take the address over: the owner names it, and it asks for the address.
-// One that gives the address away itself takes it from nobody, so that no address goes round in a circle.
+// One that gives the address away itself takes it from no other, so that no address goes round in a circle.
 func (as *Assignment) movesTo(other *Assignment, address netip.Addr) bool {
 	asked, asks := other.Request.of(address.Is6())
 	return asks && asked == address && !other.Request.GivesAway(address) &&

@@ -43,7 +43,7 @@ func requestOf(service *corev1.Service) (Request, *finding.Finding) {
 	first := func(keys []string) (string, string) { return firstOf(service, keys) }
 	r := Request{
 		sharing:  sharingOf(service),
-		moves:    movesOf(service),
+		moves:    MovesOf(service),
 		reassign: service.Annotations[v1alpha1.ReassignAnnotation] == "true",
 		NodeIP:   service.Annotations[v1alpha1.LevelAnnotation] == string(v1alpha1.LevelNodeIP),
 	}

@@ -21,8 +21,8 @@ func serviceAnnotations() []string {
 	}
 }
 
-// mistyped names an annotation with our prefix that nobody reads, and the one that was probably meant, or says why a list in one has
-// no effect; empty: there is none. One is enough: whoever writes Services can write thousands, and a condition has an end.
+// mistyped names an annotation with our prefix that is not read, and the one that was probably meant, or says why a list in one has
+// no effect; empty: there is none. One is enough: a user who writes Services can write thousands, and a condition has an end.
 func mistyped(service *corev1.Service) string {
 	const prefix = v1alpha1.GroupName + "/"
 	known := serviceAnnotations()
