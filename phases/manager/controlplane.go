@@ -64,7 +64,7 @@ func JoinControlPlane() workflow.Phase {
 		if err != nil {
 			return err
 		}
-		files, err := FetchCloudFiles(ctx, r.Env, s)
+		files, err := joinedFiles(ctx, r.Env, s)
 		if err != nil {
 			return err
 		}

@@ -30,11 +30,8 @@ func existingFiles(ctx context.Context, r *workflow.Run, s *settings.Settings) (
 		return nil, err
 	}
 	if files == nil && len(named) == 0 {
-		if err := refuseLostFiles(ctx, r.Env); err != nil {
+		if err := refuseNoFiles(ctx, r.Env, s); err != nil {
 			return nil, err
-		}
-		if err := s.Profile.CheckConfig(nil, ""); err != nil {
-			return nil, finding.Refusedf("find the provider's files: %w", err).WithHint("nothing was changed")
 		}
 	}
 	all := map[string][]byte{}
@@ -61,6 +58,26 @@ func filesInUse(ctx context.Context, env *workflow.Env, s *settings.Settings) (m
 			WithHint("ccmadm apply -f FILE with cloudConfig and credentials makes it again; nothing was changed")
 	}
 	return files, nil
+}
+
+// joinedFiles are those that a control plane gets when it joins, or runs that phase again: those of the Secret, or else its own.
+func joinedFiles(ctx context.Context, env *workflow.Env, s *settings.Settings) (map[string][]byte, error) {
+	files, err := keptFiles(ctx, env, s)
+	if err != nil || files != nil {
+		return files, err
+	}
+	return nil, refuseNoFiles(ctx, env, s)
+}
+
+// refuseNoFiles tells a provider that has no files from one whose files are lost.
+func refuseNoFiles(ctx context.Context, env *workflow.Env, s *settings.Settings) error {
+	if err := refuseLostFiles(ctx, env); err != nil {
+		return err
+	}
+	if err := s.Profile.CheckConfig(nil, ""); err != nil {
+		return finding.Refusedf("find the provider's files: %w", err).WithHint("nothing was changed")
+	}
+	return nil
 }
 
 // refuseLostFiles finds a Secret that was there and is not: without it the manager would run on, with nothing to go by.
