@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,14 +18,14 @@ import (
 // cutting is an API server whose answers to writes do not arrive before the request is given up, as long as it is cut off.
 type cutting struct {
 	recording
-	off bool
+	off atomic.Bool
 }
 
 // RoundTrip waits until its caller has given up.
 func (c *cutting) RoundTrip(request *http.Request) (*http.Response, error) {
-	if c.off && request.Method == http.MethodPut {
+	if c.off.Load() && request.Method == http.MethodPut {
 		<-request.Context().Done()
-		c.off = false
+		c.off.Store(false)
 		return nil, request.Context().Err()
 	}
 	return c.recording.RoundTrip(request)
@@ -37,7 +38,7 @@ func TestOwnObject_Finish(t *testing.T) {
 		"as it is written":   func(_ *cutting, changed, cancel func()) { changed(); synctest.Wait(); cancel() },
 		"while it is paused": func(_ *cutting, changed, cancel func()) { changed(); time.Sleep(gather / 2); cancel() },
 		"a write is cut short": func(server *cutting, changed, cancel func()) {
-			server.off = true
+			server.off.Store(true)
 			changed()
 			time.Sleep(time.Second)
 			cancel()

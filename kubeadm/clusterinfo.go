@@ -42,7 +42,7 @@ func clusterInfo(ctx context.Context, boot BootstrapDiscovery, waits func(time.D
 	if !ok {
 		return nil, "", finding.Usagef("read the bootstrap token: want the form abcdef.0123456789abcdef")
 	}
-	info, err := fetchClusterInfo(ctx, boot.Endpoint, id, waits)
+	info, err := fetchClusterInfo(ctx, boot, id, waits)
 	if err != nil {
 		return nil, "", err
 	}
@@ -65,7 +65,10 @@ func clusterInfo(ctx context.Context, boot BootstrapDiscovery, waits func(time.D
 }
 
 // fetchClusterInfo waits a while for the signature, and returns what there is after that.
-func fetchClusterInfo(ctx context.Context, endpoint, tokenID string, waits func(time.Duration, error)) (*corev1.ConfigMap, error) {
+func fetchClusterInfo(
+	ctx context.Context, boot BootstrapDiscovery, tokenID string, waits func(time.Duration, error),
+) (*corev1.ConfigMap, error) {
+	endpoint := boot.Endpoint
 	anonymous, err := newClient(&rest.Config{
 		Host: "https://" + endpoint, TLSClientConfig: rest.TLSClientConfig{Insecure: true}, Timeout: 5 * time.Second,
 		QPS: -1, // one request in 200 ms; a limiter would only put its own words before the server's
@@ -76,7 +79,7 @@ func fetchClusterInfo(ctx context.Context, endpoint, tokenID string, waits func(
 	var info *corev1.ConfigMap
 	var last error
 	begun := time.Now()
-	err = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, DiscoveryTimeout, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, max(boot.Timeout, DiscoveryTimeout), true, func(ctx context.Context) (bool, error) {
 		cm, err := anonymous.CoreV1().ConfigMaps(metav1.NamespacePublic).Get(ctx, bootstrapapi.ConfigMapClusterInfo, metav1.GetOptions{})
 		switch {
 		case err == nil:
@@ -86,6 +89,7 @@ func fetchClusterInfo(ctx context.Context, endpoint, tokenID string, waits func(
 		}
 		// Without an answer it is asked again: the API server may be restarting.
 		limit, why := patience(info, tokenID)
+		limit = cmp.Or(boot.Timeout, limit)
 		left := limit - time.Since(begun)
 		if why == nil || left <= 0 {
 			return true, nil

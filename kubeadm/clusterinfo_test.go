@@ -1,8 +1,10 @@
 package kubeadm
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -79,7 +81,7 @@ func TestFetchClusterInfo_Waits(t *testing.T) {
 	}))
 	defer server.Close()
 	var told []string
-	info, err := fetchClusterInfo(t.Context(), server.Listener.Addr().String(), "abcdef", func(left time.Duration, why error) {
+	info, err := fetchClusterInfo(t.Context(), BootstrapDiscovery{Endpoint: server.Listener.Addr().String()}, "abcdef", func(left time.Duration, why error) {
 		told = append(told, fmt.Sprintf("%v %v", left.Round(time.Minute), why))
 	})
 	if err != nil || info.Data["jws-kubeconfig-abcdef"] != "x" {
@@ -88,5 +90,24 @@ func TestFetchClusterInfo_Waits(t *testing.T) {
 	if len(told) != 2 || !strings.Contains(told[0], "0s the server is currently unable to handle the request") ||
 		told[1] != "3m0s the kube-controller-manager has not signed any bootstrap token" {
 		t.Errorf("told %q", told)
+	}
+}
+
+// A machine that boots beside its first control plane waits as long as timeouts.discovery says.
+func TestFetchClusterInfo_TimeoutOfTheUser(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	boot := BootstrapDiscovery{Endpoint: listener.Addr().String(), Timeout: time.Hour}
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var told time.Duration
+	_, err = fetchClusterInfo(ctx, boot, "abcdef", func(left time.Duration, _ error) { told = left; cancel() })
+	if err == nil || told.Round(time.Minute) != time.Hour {
+		t.Errorf("%v left, %v; want an hour", told, err)
 	}
 }

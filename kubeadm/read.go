@@ -1,8 +1,10 @@
 package kubeadm
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
+	"time"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 
@@ -15,6 +17,8 @@ type BootstrapDiscovery struct {
 	Endpoint                 string
 	CACertHashes             []string
 	UnsafeSkipCAVerification bool
+	// Timeout is how long the user lets discovery take; 0: it is not said.
+	Timeout time.Duration
 }
 
 // NodeName follows kubeadm: a hostname-override among the kubelet's arguments, --node-name, nodeRegistration.name.
@@ -152,7 +156,18 @@ func (f *File) BootstrapDiscovery() BootstrapDiscovery {
 		Endpoint:                 f.text(kind, path("apiServerEndpoint")...),
 		CACertHashes:             f.list(kind, path("caCertHashes")...),
 		UnsafeSkipCAVerification: strings.EqualFold(f.text(kind, path("unsafeSkipCAVerification")...), "true"),
+		Timeout:                  f.discoveryTimeout(),
 	}
+}
+
+// discoveryTimeout is timeouts.discovery, in v1beta3 discovery.timeout. What is no duration is left to kubeadm, which refuses it.
+func (f *File) discoveryTimeout() time.Duration {
+	kind := RoleJoin.kind()
+	d, err := time.ParseDuration(cmp.Or(f.text(kind, "timeouts", "discovery"), f.text(kind, "discovery", "timeout")))
+	if err != nil {
+		return 0
+	}
+	return d
 }
 
 // value follows the path through aliases and merge keys; nil when there is nothing.

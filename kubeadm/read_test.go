@@ -2,6 +2,7 @@ package kubeadm
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -69,6 +70,7 @@ discovery:
     unsafeSkipCAVerification: true
   file: {kubeConfigPath: /etc/d.conf}
   tlsBootstrapToken: uvwxyz.0123456789abcdef
+timeouts: {discovery: 10m}
 `))
 	got := map[string]any{
 		"name": f.NodeName(RoleJoin), "address": f.AdvertiseAddress(RoleJoin), "port": f.BindPort(RoleJoin),
@@ -82,6 +84,7 @@ discovery:
 		"boot": BootstrapDiscovery{
 			Token: "abcdef.0123456789abcdef", Endpoint: "lb.example.com:6443",
 			CACertHashes: []string{"sha256:aa", "sha256:bb"}, UnsafeSkipCAVerification: true,
+			Timeout: 10 * time.Minute,
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -40,12 +40,16 @@ var (
 // kept beside the file under a name with a leading dot, which the kubelet's static pod source ignores.
 type diskFiles struct{ root string }
 
-// Write replaces the content of a file. The owner and, unless it is opaque, the mode of an existing one are kept.
+// Write replaces the content of a file. The owner and, unless it is opaque, the mode of an existing one are kept. Where the name is a
+// symbolic link, as configuration management makes them, the file that it leads to is replaced.
 func (d diskFiles) Write(f File) (bool, error) {
-	path := filepath.Join(d.root, f.Path)
-	info, err := os.Stat(path)
+	target, err := linked(d.root, f.Path)
+	if err != nil {
+		return false, err
+	}
+	info, err := os.Stat(target)
 	if errors.Is(err, fs.ErrNotExist) {
-		return true, d.replace(path, f, f.Mode, nil)
+		return true, d.replace(target, f, f.Mode, nil)
 	}
 	if err != nil {
 		return false, fmt.Errorf("write %s: %w", f.Path, err)
@@ -54,7 +58,7 @@ func (d diskFiles) Write(f File) (bool, error) {
 	if f.Opaque {
 		mode &= f.Mode
 	}
-	old, err := os.ReadFile(path)
+	old, err := os.ReadFile(target)
 	if err != nil {
 		return false, fmt.Errorf("read the file to be replaced: %w", err)
 	}
@@ -62,11 +66,31 @@ func (d diskFiles) Write(f File) (bool, error) {
 		return false, nil
 	}
 	if !bytes.Equal(old, f.Data) {
-		if err := d.replace(PreviousName(path), File{Path: PreviousName(f.Path), Data: old}, mode, info); err != nil {
+		if err := d.replace(PreviousName(filepath.Join(d.root, f.Path)), File{Path: PreviousName(f.Path), Data: old}, mode, info); err != nil {
 			return false, fmt.Errorf("keep the previous version: %w", err)
 		}
 	}
-	return true, d.replace(path, f, mode, info)
+	return true, d.replace(target, f, mode, info)
+}
+
+// linked is the file that a name leads to. An absolute link leads to a place below the root.
+func linked(root, name string) (string, error) {
+	const most = 40 // as Linux follows
+	path := filepath.Join(root, name)
+	for range most {
+		to, err := os.Readlink(path)
+		switch {
+		case errors.Is(err, syscall.EINVAL), errors.Is(err, fs.ErrNotExist): // no link, or nothing
+			return path, nil
+		case err != nil:
+			return "", fmt.Errorf("write %s: %w", name, err)
+		case filepath.IsAbs(to):
+			path = filepath.Join(root, to)
+		default:
+			path = filepath.Join(filepath.Dir(path), to)
+		}
+	}
+	return "", fmt.Errorf("write %s: %w", name, syscall.ELOOP)
 }
 
 // replace writes the content with the mode, and with the owner of the file that it replaces.

@@ -51,6 +51,40 @@ func TestDiskFiles_Write(t *testing.T) {
 	}
 }
 
+// Configuration management links a file to its own store. The link stays, and what it leads to is written.
+func TestDiskFiles_Write_BehindALink(t *testing.T) {
+	root := t.TempDir()
+	for _, dir := range []string{"etc", "store"} {
+		if err := os.Mkdir(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stored := filepath.Join(root, "store/kubelet")
+	if err := os.WriteFile(stored, []byte("one"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, to := range map[string]string{"absolute": "/store/kubelet", "relative": "../store/kubelet", "twice": "relative", "loop": "loop"} {
+		if err := os.Symlink(to, filepath.Join(root, "etc", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"absolute", "relative", "twice"} {
+		if _, err := (diskFiles{root}).Write(File{Path: "/etc/" + name, Data: []byte(name), Mode: 0o644}); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(stored); err != nil || string(got) != name {
+			t.Errorf("%s: the file behind the link has %q, %v", name, got, err)
+		}
+		if _, err := os.Readlink(filepath.Join(root, "etc", name)); err != nil {
+			t.Errorf("%s is no link any more: %v", name, err)
+		}
+	}
+	_, err := (diskFiles{root}).Write(File{Path: "/etc/loop", Data: []byte("x"), Mode: 0o644})
+	if err == nil || !strings.Contains(err.Error(), "write /etc/loop: too many levels of symbolic links") {
+		t.Errorf("a loop: %v", err)
+	}
+}
+
 func TestDiskFiles_WriteToAFullDisk(t *testing.T) {
 	// /dev/full refuses every write; a directory below it cannot be made, and the error names the file.
 	_, err := diskFiles{"/"}.Write(File{Path: "/dev/full/x", Data: []byte("x"), Mode: 0o600})

@@ -117,6 +117,29 @@ func TestCluster_Apply_TwoAtATime(t *testing.T) {
 	}
 }
 
+// A rollback applies to what it has shown: a run that ends while the user reads it is not undone unseen.
+func TestCluster_Apply_ToWhatWasShown(t *testing.T) {
+	m := existingtest.Living(t)
+	begun := func(o workflow.Inputs) *workflow.Run {
+		o.Existing, o.Command = true, "rollback"
+		r, _ := phasestest.Run{Config: phasestest.CloudDocument + "controllerManager: {extraArgs: [--v=4]}\n", Inputs: o}.Must(t, m)
+		return r
+	}
+	shown := begun(workflow.Inputs{DryRun: true})
+	if err := shown.Do(t.Context(), manager.Apply()); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := existingtest.ApplyRun(t, m, phasestest.CloudDocument+"lifecycle: \"Off\"\n", workflow.Inputs{Command: "apply"}); err != nil {
+		t.Fatal(err)
+	}
+	back := begun(workflow.Inputs{})
+	back.GoesBy(t.Context(), shown)
+	phasestest.WantError(t, back.Do(t.Context(), manager.Apply()), "the cluster's record changed after this run read it", finding.ExitRefused)
+	if back.Changed() {
+		t.Error("something was changed")
+	}
+}
+
 // A proxy's password is in the manager's pods, which not everybody may read who reads ConfigMaps.
 func TestCluster_Apply_NoPasswordInTheJournal(t *testing.T) {
 	m := existingtest.Living(t)

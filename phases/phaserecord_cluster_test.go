@@ -14,6 +14,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/state"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
 	"github.com/ccmadm/ccmadm/phases/existingtest"
@@ -101,6 +102,29 @@ func TestCluster_Phase_CorrectedBeforeANodeCameThrough(t *testing.T) {
 	rec, err := workflow.ReadRecord(t.Context(), kubernetes.NewForConfigOrDie(phasestest.Cluster.Config))
 	if err != nil || rec.Configuration.ControllerManager.Image != "registry.example/right:1" {
 		t.Errorf("the record says %+v, %v", rec, err)
+	}
+}
+
+// A record with fields that this ccmadm does not know would lose them, whichever command writes it again.
+func TestCluster_RecordOfANewerVersion(t *testing.T) {
+	m := existingtest.LivingAs(t, scheduledOnprem())
+	maps := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config).CoreV1().ConfigMaps(v1alpha1.Namespace)
+	published, err := maps.Get(t.Context(), v1alpha1.RecordName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	newer := strings.Replace(published.Data[v1alpha1.RecordKey], "writtenBy: test", "writtenBy: v9.0.0\nfuture: {a: b}", 1)
+	published.Data[v1alpha1.RecordKey] = newer
+	if _, err := maps.Update(t.Context(), published, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = existingtest.ApplyRun(t, m, phasestest.CloudDocument+"nodeIP: 10.0.0.0/24\n", workflow.Inputs{})
+	phasestest.WantError(t, err, "which ccmadm v9.0.0 has written", finding.ExitRefused)
+	_, err = phasestest.Run{Config: phasestest.InitConfig}.Do(t, m, manager.Record())
+	phasestest.WantError(t, err, "future", finding.ExitRefused)
+	published, err = maps.Get(t.Context(), v1alpha1.RecordName, metav1.GetOptions{})
+	if err != nil || published.Data[v1alpha1.RecordKey] != newer {
+		t.Errorf("the record was changed: %v\n%s", err, published.Data[v1alpha1.RecordKey])
 	}
 }
 

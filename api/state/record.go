@@ -41,6 +41,9 @@ type Record struct {
 	// NextImage is the cloud-controller-manager's that was named for an upgrade to KubernetesVersion, and that the last
 	// control plane brings.
 	NextImage string `json:"nextImage,omitempty"`
+	// Newer names the fields that this ccmadm does not know, because a newer one has written them; empty where there are none. To
+	// change the cluster by what is left would take away what they say.
+	Newer string `json:"-"`
 }
 
 // ImageBy is who has chosen an image.
@@ -61,15 +64,21 @@ func (r *Record) Encode() ([]byte, error) {
 	return data, nil
 }
 
-// DecodeRecord is lenient with fields that it does not know: a newer ccmadm may have written them, and a machine
-// with an older one must still be able to join.
+// DecodeRecord is lenient with fields that it does not know, and says so in Newer: a newer ccmadm may have written them, and a
+// machine with an older one must still be able to join.
 func DecodeRecord(where string, data []byte) (*Record, error) {
-	r := &Record{}
-	err := config.Text{Name: where, Data: data, Lenient: true}.Decode(RecordKind, r, func() field.ErrorList {
-		return r.Configuration.ValidateAt(field.NewPath("configuration"))
-	})
+	decode := func(lenient bool) (*Record, error) {
+		r := &Record{}
+		return r, config.Text{Name: where, Data: data, Lenient: lenient}.Decode(RecordKind, r, func() field.ErrorList {
+			return r.Configuration.ValidateAt(field.NewPath("configuration"))
+		})
+	}
+	r, err := decode(true)
 	if err != nil {
 		return nil, err
+	}
+	if _, unknown := decode(false); unknown != nil {
+		r.Newer = unknown.Error()
 	}
 	return r, nil
 }

@@ -26,8 +26,12 @@ func TestRecord_RoundTrip(t *testing.T) {
 		t.Errorf("record (-want +got):\n%s", diff)
 	}
 	// A newer ccmadm may say more; a machine with an older one must still be able to join.
-	if _, err := DecodeRecord("x", append(data, "newField: {a: b}\n"...)); err != nil {
-		t.Errorf("a field that is not known: %v", err)
+	newer, err := DecodeRecord("x", append(data, "newField: {a: b}\n"...))
+	if err != nil {
+		t.Fatalf("a field that is not known: %v", err)
+	}
+	if !strings.Contains(newer.Newer, "newField") || got.Newer != "" {
+		t.Errorf("fields that are not known: %q, and without any %q", newer.Newer, got.Newer)
 	}
 }
 

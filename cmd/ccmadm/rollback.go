@@ -259,5 +259,6 @@ func (r *rollbacker) apply(
 	if err != nil {
 		return err
 	}
+	back.GoesBy(ctx, trial)
 	return back.Do(ctx, manager.Apply())
 }

@@ -176,7 +176,7 @@ func (u *upgradeRun) run(ctx context.Context, s workflow.Streams, command string
 		return err
 	}
 	m := machine.Host(cmp.Or(u.root, "/"))
-	if u.upgrade.Driven { // its reader may be behind an SSH connection that is lost, and so may kubeadm's
+	if !u.options.DryRun { // its reader may be behind an SSH connection that is lost, and so may kubeadm's
 		outliveReader()
 		s.Out, s.Err = unheard{s.Out}, unheard{s.Err}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/fluxcd/cli-utils/pkg/object"
 	corev1 "k8s.io/api/core/v1"
@@ -53,11 +54,13 @@ func (list applied) add(other applied) {
 	}
 }
 
-// with returns the list as it is when the set consists of these objects.
+// with returns the list as it is when the set consists of these objects. A CustomResourceDefinition stays in it: with one the API
+// server deletes all objects of its kind, which users have made, and a set also loses one when an earlier ccmadm applies it, that
+// does not know the kind yet. It is deleted by [Cluster.Remove] alone.
 func (list applied) with(set Set, objects []*manifests.Object) applied {
 	next := applied{}
 	for id, s := range list {
-		if s != string(set) {
+		if s != string(set) || strings.HasSuffix(id, "_apiextensions.k8s.io_CustomResourceDefinition") {
 			next[id] = s
 		}
 	}

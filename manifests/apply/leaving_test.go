@@ -2,6 +2,7 @@ package apply
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -12,16 +13,15 @@ import (
 	"github.com/ccmadm/ccmadm/manifests"
 )
 
-// A definition that somebody holds with a finalizer is not applied over: it would take with it what was applied.
-func TestCluster_Apply_WhatIsBeingDeleted(t *testing.T) {
-	c := newCluster(t, cluster.Config, false)
-	definition := &manifests.Object{Object: map[string]any{
+// things is a CustomResourceDefinition of ours.
+func things(group string) *manifests.Object {
+	return &manifests.Object{Object: map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
 		"metadata": map[string]any{
-			"name": "things.leaving.example", "labels": map[string]any{v1alpha1.ManagedByLabel: v1alpha1.FieldManager},
+			"name": "things." + group, "labels": map[string]any{v1alpha1.ManagedByLabel: v1alpha1.FieldManager},
 		},
 		"spec": map[string]any{
-			"group": "leaving.example", "scope": "Cluster",
+			"group": group, "scope": "Cluster",
 			"names": map[string]any{"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"},
 			"versions": []any{map[string]any{
 				"name": "v1", "served": true, "storage": true,
@@ -29,6 +29,26 @@ func TestCluster_Apply_WhatIsBeingDeleted(t *testing.T) {
 			}},
 		},
 	}}
+}
+
+// An earlier ccmadm applies the same set without a kind that it does not know yet. Its objects are the user's.
+func TestCluster_Apply_KeepsDefinitions(t *testing.T) {
+	c := newCluster(t, cluster.Config, false)
+	definition, subject := things("kept.example"), "CustomResourceDefinition/things.kept.example"
+	apply(t, c, "things", []*manifests.Object{definition})
+	if changes := apply(t, c, "things", nil); slices.ContainsFunc(changes, func(c Change) bool { return c.Subject == subject }) {
+		t.Errorf("a definition that the set has lost: %v", changes)
+	}
+	changes, err := c.Remove(t.Context())
+	if err != nil || !slices.ContainsFunc(changes, func(c Change) bool { return c.Subject == subject && c.Action == "deleted" }) {
+		t.Errorf("removal of all: %v, %v", changes, err)
+	}
+}
+
+// A definition that a finalizer holds is not applied over: it would take with it what was applied.
+func TestCluster_Apply_WhatIsBeingDeleted(t *testing.T) {
+	c := newCluster(t, cluster.Config, false)
+	definition := things("leaving.example")
 	set := []*manifests.Object{definition}
 	awaited := ""
 	subjects := []string{"CustomResourceDefinition/things.leaving.example", "ConfigMap/kube-system/ccmadm-applied"}

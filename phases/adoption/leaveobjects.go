@@ -161,12 +161,13 @@ func removeWorkloads(ctx context.Context, r *workflow.Run, applier apply.Applier
 	if err := removeSets(ctx, r.Env, applier, apply.Addon); err != nil {
 		return err
 	}
-	awaitEnd(ctx, r.Env, client, manifests.WorkloadName(s.Profile))
+	if err := awaitEnd(ctx, r.Env, client, manifests.WorkloadName(s.Profile)); err != nil {
+		return err
+	}
 	if err := removeSets(ctx, r.Env, applier, apply.NodeAgent); err != nil {
 		return err
 	}
-	awaitEnd(ctx, r.Env, client, v1alpha1.AgentName)
-	if err := ctx.Err(); err != nil {
+	if err := awaitEnd(ctx, r.Env, client, v1alpha1.AgentName); err != nil {
 		return err
 	}
 	return releaseBalancers(ctx, r, client)
@@ -197,25 +198,35 @@ func releaseBalancers(ctx context.Context, r *workflow.Run, client kubernetes.In
 const endsWithin = time.Minute
 
 // awaitEnd waits until no pod of a workload of ours is left. One on a machine that is gone stays for ever; it has no
-// permissions soon.
-func awaitEnd(ctx context.Context, env *workflow.Env, client kubernetes.Interface, name string) {
-	if err := goneInTime(ctx, client, name); err != nil {
-		env.Sayf("warning, it goes on without: %v", err)
+// permissions soon. An API server that cannot be asked has not said that none is left.
+func awaitEnd(ctx context.Context, env *workflow.Env, client kubernetes.Interface, name string) error {
+	answered, err := goneInTime(ctx, client, name)
+	switch {
+	case err == nil:
+		return nil
+	case !answered:
+		return finding.Errorf("%w", err).WithHint("run the same command again: it resumes")
 	}
+	env.Sayf("warning, it goes on without: %v", err)
+	return nil
 }
 
-func goneInTime(ctx context.Context, client kubernetes.Interface, name string) error {
-	err := manager.UntilGone(ctx, endsWithin, func(ctx context.Context) (*corev1.Pod, error) {
+// goneInTime waits for the same. The API server may have answered, and a pod is left, or it cannot be asked.
+func goneInTime(ctx context.Context, client kubernetes.Interface, name string) (answered bool, err error) {
+	err = manager.UntilGone(ctx, endsWithin, func(ctx context.Context) (*corev1.Pod, error) {
 		pods, err := manager.WorkloadPods(ctx, client, name)
+		if ctx.Err() == nil { // the end of the wait is no answer
+			answered = err == nil
+		}
 		if len(pods) == 0 {
 			return nil, err
 		}
 		return &pods[0], nil
 	})
 	if err != nil {
-		return fmt.Errorf("wait %s for the pods of %s to end: %w", endsWithin, name, err)
+		return answered && ctx.Err() == nil, fmt.Errorf("wait %s for the pods of %s to end: %w", endsWithin, name, err)
 	}
-	return nil
+	return true, nil
 }
 
 func (a *Adoption) removeRest(ctx context.Context, env *workflow.Env, applier apply.Applier) error {

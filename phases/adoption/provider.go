@@ -86,7 +86,7 @@ their place in "cloud-config", and are marked with whose they are. Until "begin"
 			if err != nil {
 				return err
 			}
-			if err := goneInTime(ctx, client, manifests.WorkloadName(profile)); err != nil {
+			if _, err := goneInTime(ctx, client, manifests.WorkloadName(profile)); err != nil {
 				return &finding.Error{
 					Code: finding.ExitNotInTime, Err: err,
 					Hint: "run the same command again: it resumes; `ccmadm apply` restores the former one",

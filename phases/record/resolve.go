@@ -68,6 +68,16 @@ func resolve(ctx context.Context, r *workflow.Run) (*settings.Settings, error) {
 // recorded is what is known already of the cluster that this machine is in or joins: nothing, on a machine that makes
 // one.
 func recorded(ctx context.Context, r *workflow.Run) (*state.Record, error) {
+	rec, err := findRecord(ctx, r)
+	if err != nil || rec == nil || rec.Newer == "" || r.Role == kubeadm.RoleJoin && !r.Existing { // what joins changes no other machine
+		return rec, err
+	}
+	return nil, finding.Refusedf("go by the cluster's record, which ccmadm %s has written: %s", cmp.Or(rec.WrittenBy, "of another version"), rec.Newer).
+		WithHint("this is ccmadm %s, which would take away what those fields say: run the version that has written them, or a newer one. "+
+			"Nothing was changed", r.Version)
+}
+
+func findRecord(ctx context.Context, r *workflow.Run) (*state.Record, error) {
 	switch {
 	case r.Existing:
 		rec, err := ExistingRecord(ctx, r)

@@ -11,7 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -104,7 +106,8 @@ const (
 )
 
 // checkManagerImage has this Node's kubelet pull the manager's image for the version: with its credentials and mirrors,
-// and before the present manager is touched. The pod runs nothing that matters, and has no token.
+// and before the present manager is touched. The pod runs nothing that matters, and has no token. Its name has a random part: a kubelet
+// may show a pod of its own under any name that it knows.
 func checkManagerImage(ctx context.Context, h *workflow.Host, image string) (err error) {
 	client, err := workflow.Connect(h.Env, machine.AdminConf)
 	if err != nil {
@@ -114,17 +117,10 @@ func checkManagerImage(ctx context.Context, h *workflow.Host, image string) (err
 	if err != nil {
 		return err
 	}
-	pods, name := client.CoreV1().Pods(v1alpha1.Namespace), fleet.PodForNode(imagePod, node)
-	remove := func(ctx context.Context) error {
-		now := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
-		if err := pods.Delete(ctx, name, now); err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("delete Pod/%s/%s: %w", v1alpha1.Namespace, name, err)
-		}
-		return nil
-	}
-	if err := remove(ctx); err != nil { // of a run that was cut short
+	if err := removeImagePods(ctx, client, node); err != nil {
 		return err
 	}
+	pods := client.CoreV1().Pods(v1alpha1.Namespace)
 	h.Sayf("having %s pulled by the kubelet", image)
 	options := metav1.CreateOptions{FieldManager: v1alpha1.FieldManager}
 	created, err := pods.Create(ctx, podOfImage(image, node), options)
@@ -138,7 +134,7 @@ func checkManagerImage(ctx context.Context, h *workflow.Host, image string) (err
 	defer func() {
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
-		err = errors.Join(err, remove(last))
+		err = errors.Join(err, removeNow(last, client, created.Name))
 	}()
 	last := errors.New("the kubelet has not begun")
 	waiting := h.Waiting("image "+image, pullPatience)
@@ -158,6 +154,28 @@ func checkManagerImage(ctx context.Context, h *workflow.Host, image string) (err
 	if err != nil {
 		return finding.Preflightf("have %s pulled on Node/%s: %w", image, node, last).
 			WithHint("--image names another one; docs/tasks/upgrade.md says where the image of a version comes from")
+	}
+	return nil
+}
+
+// removeImagePods removes those of a run that was cut short.
+func removeImagePods(ctx context.Context, client kubernetes.Interface, node string) error {
+	left, err := fleet.PodsOfSteps(ctx, client, fleet.PodForNode(imagePod, node))
+	if err != nil {
+		return err
+	}
+	for i := range left {
+		if err := removeNow(ctx, client, left[i].Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func removeNow(ctx context.Context, client kubernetes.Interface, name string) error {
+	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
+	if err := client.CoreV1().Pods(v1alpha1.Namespace).Delete(ctx, name, now); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete Pod/%s/%s: %w", v1alpha1.Namespace, name, err)
 	}
 	return nil
 }
@@ -196,7 +214,7 @@ func pulled(pod *corev1.Pod) (bool, error) {
 func podOfImage(image, node string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: fleet.PodForNode(imagePod, node), Namespace: v1alpha1.Namespace,
+			Name: fleet.PodForNode(imagePod, node) + "-" + utilrand.String(8), Namespace: v1alpha1.Namespace,
 			Labels: map[string]string{v1alpha1.ManagedByLabel: v1alpha1.FieldManager},
 		},
 		Spec: corev1.PodSpec{

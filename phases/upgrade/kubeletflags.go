@@ -38,7 +38,7 @@ flag of external mode is lost, and takes --` + podInfraImage + ` away, which end
 			text := now
 			if s.KubeletFlags != "" {
 				if text, err = mergeFlags(s.KubeletFlags, now); err != nil {
-					r.Sayf("warning, it is left as it is: %v", err)
+					r.Sayf("warning, it is left as it is: %v. Before the upgrade it was:\n%s", err, strings.TrimSpace(s.KubeletFlags))
 				}
 			}
 			if dropsPodInfraImage(upgradeOf(r), text) {

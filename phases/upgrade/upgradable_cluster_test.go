@@ -140,10 +140,11 @@ func (u *upgradable) kubeletOf(t *testing.T, node string, waiting *corev1.Contai
 	go func() {
 		pods := u.client.CoreV1().Pods("kube-system")
 		for ; t.Context().Err() == nil; time.Sleep(50 * time.Millisecond) {
-			pod, err := pods.Get(t.Context(), fleet.PodForNode(imagePod, node), metav1.GetOptions{})
-			if err != nil || len(pod.Status.ContainerStatuses) > 0 {
+			list, err := fleet.PodsOfSteps(t.Context(), u.client, fleet.PodForNode(imagePod, node)+"-")
+			if err != nil || len(list) != 1 || len(list[0].Status.ContainerStatuses) > 0 {
 				continue
 			}
+			pod := &list[0]
 			state := corev1.ContainerState{Waiting: waiting}
 			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "image", State: state}}
 			_, _ = pods.UpdateStatus(t.Context(), pod, metav1.UpdateOptions{})

@@ -124,7 +124,8 @@ func showWorkersRest() workflow.Phase {
 				return nil
 			}
 			node := workflow.NodeOfKubelet(r.Machine)
-			r.Sayf("this machine's configuration is that of v%s. To upgrade its kubelet:", u.target)
+			r.Sayf("this machine's configuration is that of v%s. To upgrade its kubelet, once all control planes are of that version, as "+
+				"`ccmadm upgrade plan` on one shows:", u.target)
 			for _, line := range []string{
 				"kubectl drain " + node + " --ignore-daemonsets", "install kubelet and kubectl v" + u.target.String(),
 				"systemctl daemon-reload && systemctl restart kubelet", "kubectl uncordon " + node,

@@ -212,6 +212,11 @@ func (r *Run) Settings(ctx context.Context) (*settings.Settings, error) {
 	return r.Cache.settings.Get(func() (*settings.Settings, error) { return r.Operation.Settings(ctx, r) })
 }
 
+// GoesBy has a run go by the record that another one has shown to the user. If it was changed since, [Begin] refuses.
+func (r *Run) GoesBy(ctx context.Context, shown *Run) {
+	_, _ = r.Cache.Record.Get(func() (*state.Record, error) { return shown.Operation.Record(ctx, shown) }) // an error is kept, too
+}
+
 // InPhase returns a copy for a phase by name.
 func (r *Run) InPhase(phase string) *Run {
 	c := *r

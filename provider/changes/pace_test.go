@@ -2,6 +2,7 @@ package changes
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,11 +69,14 @@ func TestPaced(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				changed, poke := New()
 				ctx, cancel := context.WithCancel(t.Context())
+				var mu sync.Mutex
 				looks, since, late := 0, time.Time{}, time.Duration(0)
 				set := func() {
+					mu.Lock()
 					late = max(late, time.Since(since))
 					since = time.Time{}
 					looks++
+					mu.Unlock()
 					time.Sleep(tt.takes)
 				}
 				ended := make(chan struct{})
@@ -81,15 +85,19 @@ func TestPaced(t *testing.T) {
 					close(ended)
 				}()
 				for start := time.Now(); time.Since(start) < time.Minute; time.Sleep(tt.every) {
+					mu.Lock()
 					if since.IsZero() {
 						since = time.Now()
 					}
+					mu.Unlock()
 					poke()
 					synctest.Wait()
 				}
+				mu.Lock()
 				if looks < tt.least || looks > tt.most || late > tt.latest {
 					t.Errorf("%d looks, want %d to %d; the latest after %s, want %s at most", looks, tt.least, tt.most, late, tt.latest)
 				}
+				mu.Unlock()
 				cancel()
 				ending := time.Now()
 				if <-ended; time.Since(ending) > tt.takes+settle { // a change may be seen before the end
