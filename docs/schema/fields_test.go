@@ -86,7 +86,6 @@ func fieldsNow(t *testing.T) []string {
 		list = append(list, flatten(kind, decoded(t, text))...)
 	}
 	run := sources{}.schema(reflect.TypeFor[journal.Run]())
-	delete(run.Properties, "-") // it is not written
 	list = append(list, flatten(journal.RunKind, decoded(t, encode(t, run)))...)
 	definitions, err := manifests.CRDs()
 	if err != nil {

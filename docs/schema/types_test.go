@@ -86,7 +86,7 @@ func (s sources) fields(n *node, t reflect.Type) {
 		case f.Type == reflect.TypeFor[metav1.TypeMeta]():
 			n.Properties["apiVersion"], n.Properties["kind"] = &node{Const: v1alpha1.APIVersion}, &node{Type: "string"}
 			continue
-		case !f.IsExported() && !f.Anonymous: // what a reader keeps for itself
+		case !f.IsExported() && !f.Anonymous, name == "-": // what a reader keeps for itself
 			continue
 		case name == "" && f.Anonymous:
 			s.fields(n, f.Type)

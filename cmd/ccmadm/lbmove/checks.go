@@ -1,6 +1,7 @@
 package lbmove
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -51,6 +52,7 @@ func (p *planner) check() {
 	p.checkShared()
 	p.checkOthers()
 	p.checkEndpoints()
+	p.checkSources()
 	var missing []string
 	for _, port := range p.old.Spec.Ports {
 		if !slices.ContainsFunc(p.next.Spec.Ports, func(q corev1.ServicePort) bool { return q.Port == port.Port && q.Protocol == port.Protocol }) {
@@ -61,6 +63,38 @@ func (p *planner) check() {
 		p.fail(true, "add the ports to Service/"+p.New, "Service/%s has no port %s, so clients of Service/%s would be refused",
 			p.New, strings.Join(missing, ", "), p.Old)
 	}
+}
+
+// checkSources finds an address that only some clients may use, and that all would then.
+func (p *planner) checkSources() {
+	before, after := sources(p.old), sources(p.next)
+	if len(before) == 0 {
+		return
+	}
+	inside := func(prefix netip.Prefix) bool {
+		return slices.ContainsFunc(before, func(b netip.Prefix) bool { return b.Bits() <= prefix.Bits() && b.Contains(prefix.Addr()) })
+	}
+	outside := slices.DeleteFunc(after, inside)
+	if len(after) > 0 && len(outside) == 0 {
+		return
+	}
+	p.fail(true, "set spec.loadBalancerSourceRanges of Service/"+p.New, "Service/%s lets in only %s, and Service/%s would let in %s", p.Old,
+		join(before), p.New, cmp.Or(join(outside), "all clients"))
+}
+
+// sources are the clients that the Service lets in; none: all.
+func sources(s *corev1.Service) []netip.Prefix {
+	texts := s.Spec.LoadBalancerSourceRanges
+	if len(texts) == 0 {
+		texts = strings.Split(s.Annotations[corev1.AnnotationLoadBalancerSourceRangesKey], ",")
+	}
+	var list []netip.Prefix
+	for _, text := range texts {
+		if prefix, err := netip.ParsePrefix(strings.TrimSpace(text)); err == nil {
+			list = append(list, prefix.Masked())
+		}
+	}
+	return list
 }
 
 func (p *planner) checkFamilies() {
@@ -191,8 +225,8 @@ func (p *planner) try() {
 	}
 }
 
-// refused is the error of a plan with checks that failed; nil: it can be carried out.
-func (p *Plan) refused(force bool) error {
+// refused is the error of a plan with checks that failed; nil: it can be carried out. Wrote says that this run has changed OLD already.
+func (p *Plan) refused(force, wrote bool) error {
 	failed, hard := 0, 0
 	for _, c := range p.Checks {
 		switch {
@@ -208,6 +242,11 @@ func (p *Plan) refused(force bool) error {
 	}
 	e := finding.Preflightf("move the address of Service/%s to Service/%s: %s failed, and nothing was changed", p.Old, p.New,
 		finding.Count(failed, "check"))
+	if wrote {
+		e = finding.Preflightf("move the address of Service/%s to Service/%s: %s failed after annotation %s was set on Service/%s", p.Old, p.New,
+			finding.Count(failed, "check"), v1alpha1.MoveToAnnotation, p.Old)
+		return e.WithHint("do what the checks say, then run the same command again, which goes on; %s", p.takeBack())
+	}
 	if hard == 0 {
 		return e.WithHint("do what the checks say, or use --force")
 	}

@@ -104,6 +104,15 @@ func (s *served) get(name string) *corev1.Service {
 	return object
 }
 
+func (s *served) patch(name, patch string) {
+	s.Helper()
+	n := split(name)
+	_, err := s.Client.CoreV1().Services(n.Namespace).Patch(s.Context(), n.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
 func (s *served) address(name string) string { return join(allocator.Earlier(s.get(name), true)) }
 
 // run runs the command against a cluster, and returns its exit status and what it printed.
@@ -148,9 +157,15 @@ func TestCluster_Move(t *testing.T) {
 	if code != 0 || s.address("cli-a/old") != moved || !strings.Contains(out, `"state": "Moved"`) {
 		t.Errorf("back: %d, %s has it: %s", code, s.address("cli-a/old"), out)
 	}
+	for _, name := range []string{"cli-a/old", "cli-b/new"} { // a ClusterIP may not have such a list
+		s.patch(name, `{"spec":{"loadBalancerSourceRanges":["10.0.0.0/8"]}}`)
+	}
 	code, out = s.run(s.Config, "ccmadm lb move cli-a/old cli-b/new --release-old")
 	if old := s.get("cli-a/old"); code != 0 || old.Spec.Type != corev1.ServiceTypeClusterIP || s.address("cli-b/new") != moved {
 		t.Errorf("--release-old: %d, OLD is %s: %s", code, old.Spec.Type, out)
+	}
+	if code, out = s.run(s.Config, "ccmadm lb move cli-a/old cli-b/new --release-old"); code != 0 || !strings.Contains(out, "has moved") {
+		t.Errorf("again: %d %s", code, out)
 	}
 	if code, out = s.run(s.Config, "ccmadm lb move cli-b/new cli-a/old"); code != 3 || !strings.Contains(out, "is of type ClusterIP, not LoadBalancer") {
 		t.Errorf("back to a ClusterIP: %d %s", code, out)
@@ -172,6 +187,35 @@ func TestCluster_MoveWithoutManager(t *testing.T) {
 	s.Lead()
 	if code, out = s.run(s.Config, "ccmadm lb move late-a/old late-b/new"); code != 0 || s.address("late-b/new") != moved {
 		t.Errorf("exit status %d, NEW has %s: %s", code, s.address("late-b/new"), out)
+	}
+}
+
+// contested changes NEW at each write to it, and takes its endpoints: the first Service is annotated by then.
+type contested struct {
+	http.RoundTripper
+	change func()
+}
+
+func (c contested) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/new") && r.URL.Query().Get("dryRun") == "" {
+		c.change()
+	}
+	return c.RoundTripper.RoundTrip(r)
+}
+
+// A plan that is no longer right after the first annotation says that this was set, and how to take it back.
+func TestCluster_MoveContested(t *testing.T) {
+	s := serve(t, "race-a/old", "race-b/new")
+	config := rest.CopyConfig(s.Config)
+	config.Wrap(func(rt http.RoundTripper) http.RoundTripper {
+		return contested{rt, func() {
+			s.patch("race-b/new", `{"metadata":{"labels":{"changed":"yes"}}}`)
+			_ = s.Client.DiscoveryV1().EndpointSlices("race-b").Delete(t.Context(), "new", metav1.DeleteOptions{})
+		}}
+	})
+	code, out := s.run(config, "ccmadm lb move race-a/old race-b/new")
+	if code != 3 || strings.Contains(out, "nothing was changed") || !strings.Contains(out, "after annotation ccmadm.dev/move-to was set on Service/race-a/old") {
+		t.Errorf("exit status %d: %s", code, out)
 	}
 }
 

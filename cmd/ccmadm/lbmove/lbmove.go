@@ -50,6 +50,8 @@ type move struct {
 	reader                    client.Reader
 	client                    kubernetes.Interface
 	server                    string
+	// wrote says that a Service was changed already, perhaps by a plan before this one.
+	wrote bool
 }
 
 // NewCommand returns the command. Exits is the end of the help, connect finds the cluster, and names completes the arguments.
@@ -64,7 +66,8 @@ or by a Gateway. Both are NAMESPACE/NAME. The command sets annotation ` + v1alph
 the time. OLD gets another address of its pool, if one is free. "ccmadm lb move NEW OLD" moves them back.
 
 Nothing is changed if a check fails. --force skips the checks that are marked so: NEW has no ready endpoint, lacks ports of OLD,
-requests another address, or one of both shares its address with a third Service.
+requests another address, or lets in more clients than OLD (loadBalancerSourceRanges), or one of both shares its address with a third
+Service.
 
 It needs the permission to change both Services: a user of one namespace cannot take an address from another one.` + exits,
 		Example: "  ccmadm lb move ingress-nginx/ingress-nginx-controller gateway/envoy --dry-run\n" +
@@ -142,8 +145,11 @@ func (m *move) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := plan.refused(m.force); err != nil {
+		if err := plan.refused(m.force, m.wrote); err != nil {
 			return m.shown(plan, err)
+		}
+		if m.releaseOld && plan.State != Moved {
+			plan.Notes = append(plan.Notes, "Service/"+plan.Old+" becomes type ClusterIP after the move")
 		}
 		if m.dryRun || plan.State == Moved {
 			return m.shown(plan, m.finish(ctx, plan))

@@ -77,6 +77,9 @@ func newPlan(cluster *externalips.Cluster, slices []discoveryv1.EndpointSlice, o
 			p.next = s
 		}
 	}
+	if p.released() {
+		return p.Plan
+	}
 	oldServed, nextServed := p.checkKind(p.old, old), p.checkKind(p.next, next)
 	if !oldServed || !nextServed {
 		return p.Plan
@@ -101,7 +104,25 @@ func (p *planner) fail(force bool, do, format string, args ...any) {
 	p.Checks = append(p.Checks, Check{Message: finding.Clean(fmt.Sprintf(format, args...)), Do: finding.Clean(do), Force: force})
 }
 
-// find tells which addresses are meant: those of a move that has begun or is done, otherwise all of OLD.
+// released finds a move that is done, and whose OLD was changed to another type after it.
+func (p *planner) released() bool {
+	if p.old == nil || p.next == nil || p.old.Spec.Type == corev1.ServiceTypeLoadBalancer {
+		return false
+	}
+	for _, m := range allocator.MovesOf(p.old) {
+		if m.To == p.name {
+			p.addresses, p.Addresses = append(p.addresses, m.Address), append(p.Addresses, m.Address.String())
+		}
+	}
+	if len(p.addresses) == 0 || !p.arrived(p.old, p.next) {
+		p.addresses, p.Addresses = nil, nil
+		return false
+	}
+	p.State = Moved
+	return true
+}
+
+// find tells which addresses are meant: those of a move that has begun or is done, and of a family without any, those of OLD.
 func (p *planner) find() {
 	for _, m := range allocator.MovesOf(p.old) {
 		c := p.claim(m.Address)
@@ -109,12 +130,10 @@ func (p *planner) find() {
 			p.addresses = append(p.addresses, m.Address)
 		}
 	}
-	if len(p.addresses) == 0 {
-		published := allocator.Earlier(p.old, true)
-		for _, address := range published {
-			if c := p.claim(address); c != nil && c.Has(p.oldName) {
-				p.addresses = append(p.addresses, address)
-			}
+	begun := slices.Clone(p.addresses)
+	for _, address := range allocator.Earlier(p.old, true) {
+		if c := p.claim(address); c != nil && c.Has(p.oldName) && !slices.ContainsFunc(begun, sameFamily(address)) {
+			p.addresses = append(p.addresses, address)
 		}
 	}
 	for _, address := range p.addresses {

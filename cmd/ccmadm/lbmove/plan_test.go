@@ -116,7 +116,7 @@ func TestPlan_ThereAndBack(t *testing.T) {
 	w := newWorld()
 	p := w.plan()
 	const want = "[{ingress/old ccmadm.dev/move-to  192.0.2.50=gateway/new} {gateway/new ccmadm.dev/addresses  192.0.2.50}]"
-	if got := fmt.Sprint(p.Changes); got != want || p.State != Planned || len(p.Checks) > 0 || p.refused(false) != nil {
+	if got := fmt.Sprint(p.Changes); got != want || p.State != Planned || len(p.Checks) > 0 || p.refused(false, false) != nil {
 		t.Fatalf("%s: %s\nwant %s\nfailed: %v", p.State, got, want, p.Checks)
 	}
 	if notes := strings.Join(p.Notes, "\n"); !strings.Contains(notes, "gateway/new gives up its present address 192.0.2.51") ||
@@ -140,7 +140,7 @@ func TestPlan_ThereAndBack(t *testing.T) {
 	}
 	publish(w.old(), "192.0.2.52")
 	p = w.plan()
-	if p.State != Moved || fmt.Sprint(p.Addresses) != "[192.0.2.50]" || p.refused(false) != nil {
+	if p.State != Moved || fmt.Sprint(p.Addresses) != "[192.0.2.50]" || p.refused(false, false) != nil {
 		t.Errorf("done: %s %v %v", p.State, p.Addresses, p.Checks)
 	}
 
@@ -167,6 +167,36 @@ func TestPlan_Families(t *testing.T) {
 	p := w.plan()
 	if len(p.Checks) > 0 || p.Changes[0].After != "192.0.2.50=gateway/new,2001:db8::50=gateway/new" || p.Changes[1].After != "192.0.2.50,2001:db8::50" {
 		t.Errorf("both: %v %v", p.Changes, p.Checks)
+	}
+}
+
+// The first family has moved, as Git had only that; the rest of OLD is meant, too. A move of all that --release-old has ended is done.
+func TestPlan_TheOtherFamily(t *testing.T) {
+	w := newWorld()
+	dual := []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
+	w.old().Spec.IPFamilies, w.next().Spec.IPFamilies = dual, dual
+	w.old().Annotations[v1alpha1.MoveToAnnotation] = "192.0.2.50=gateway/new"
+	w.next().Annotations[v1alpha1.AddressesAnnotation] = "192.0.2.50"
+	w.claim("192.0.2.50", "gateway/new")
+	w.claim("192.0.2.52", "ingress/old")
+	w.claim("2001:db8::50", "ingress/old")
+	publish(w.old(), "192.0.2.52", "2001:db8::50")
+	publish(w.next(), "192.0.2.50")
+	p := w.plan()
+	if fmt.Sprint(p.Addresses) != "[192.0.2.50 2001:db8::50]" || p.State != Planned || len(p.Checks) > 0 {
+		t.Errorf("%s %v, failed %v", p.State, p.Addresses, p.Checks)
+	}
+	w.carryOut(p)
+	w.claim("2001:db8::50", "gateway/new")
+	publish(w.old(), "192.0.2.52")
+	publish(w.next(), "192.0.2.50", "2001:db8::50")
+	if p := w.plan(); p.State != Moved {
+		t.Errorf("both have moved: %s %v", p.State, p.Checks)
+	}
+	w.old().Spec.Type = corev1.ServiceTypeClusterIP
+	publish(w.old())
+	if p := w.plan(); p.State != Moved || len(p.Addresses) != 2 || len(p.Checks) > 0 {
+		t.Errorf("OLD is of type ClusterIP: %s %v, failed %v", p.State, p.Addresses, p.Checks)
 	}
 }
 
@@ -256,6 +286,19 @@ func TestPlan_Refused(t *testing.T) {
 			"192.0.2.50 is about to move from Service/ingress/old to Service/shop/web", true,
 		},
 		{
+			"all clients",
+			func(w *world) { w.old().Spec.LoadBalancerSourceRanges = []string{"10.0.0.0/8"} },
+			"Service/ingress/old lets in only 10.0.0.0/8, and Service/gateway/new would let in all clients", true,
+		},
+		{
+			"other clients",
+			func(w *world) {
+				w.old().Annotations[corev1.AnnotationLoadBalancerSourceRangesKey] = "10.0.0.0/8, 192.168.0.0/16"
+				w.next().Spec.LoadBalancerSourceRanges = []string{"10.1.0.0/16", "192.0.0.0/8"}
+			},
+			"would let in 192.0.0.0/8", true,
+		},
+		{
 			"addresses of Nodes",
 			func(w *world) { w.next().Annotations[v1alpha1.LevelAnnotation] = "NodeIP" },
 			"Service/gateway/new has annotation ccmadm.dev/level: NodeIP", false,
@@ -272,10 +315,10 @@ func TestPlan_Refused(t *testing.T) {
 			if !found {
 				t.Errorf("failed checks %+v, want %q, force %t", p.Checks, tt.want, tt.force)
 			}
-			if err := p.refused(false); err == nil {
+			if err := p.refused(false, false); err == nil {
 				t.Error("it is not refused")
 			}
-			if err := p.refused(true); (err == nil) != tt.force {
+			if err := p.refused(true, false); (err == nil) != tt.force {
 				t.Errorf("with --force: %v", err)
 			}
 		})
@@ -299,7 +342,7 @@ func TestPlan_ThirdWithoutConsent(t *testing.T) {
 	w := newWorld()
 	w.third("192.0.2.50", "ingress/old", "ingress/third")
 	delete(w.next().Annotations, v1alpha1.ShareKeyAnnotation)
-	if p := w.plan(); p.refused(true) == nil || !strings.Contains(fmt.Sprint(p.Checks), "AddressInUse") && !strings.Contains(fmt.Sprint(p.Checks), "SharingConflict") {
+	if p := w.plan(); p.refused(true, false) == nil || !strings.Contains(fmt.Sprint(p.Checks), "AddressInUse") && !strings.Contains(fmt.Sprint(p.Checks), "SharingConflict") {
 		t.Errorf("%+v", p.Checks)
 	}
 }
@@ -312,7 +355,7 @@ func TestShow(t *testing.T) {
 	p := w.plan()
 	var out bytes.Buffer
 	m := &move{dryRun: true, output: *output.Named(output.Text), streams: workflow.Streams{Out: &out}}
-	err := m.shown(p, p.refused(false))
+	err := m.shown(p, p.refused(false, false))
 	const want = `Move 192.0.2.50 from Service/ingress/old to Service/gateway/new
   Service/ingress/old: set annotation ccmadm.dev/move-to to 192.0.2.50=gateway/new
   Service/gateway/new: remove annotation ccmadm.dev/move-to

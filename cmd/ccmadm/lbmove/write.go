@@ -37,26 +37,33 @@ func (m *move) write(ctx context.Context, p *Plan) (again bool, _ error) {
 			if dry {
 				options.DryRun = []string{metav1.DryRunAll}
 			}
-			err = m.patch(ctx, s, patch, options)
-			if apierrors.IsConflict(err) {
-				return true, fmt.Errorf("annotate Service/%s/%s: %w", s.Namespace, s.Name, err)
+			if err = m.patch(ctx, s, patch, options); err != nil {
+				return apierrors.IsConflict(err), p.unwritten(s, dry && !m.wrote, err)
 			}
-			if err != nil {
-				return false, p.unwritten(s, dry, err)
-			}
+			m.wrote = m.wrote || !dry
+		}
+		if !dry || !m.releaseOld {
+			continue
+		}
+		if err := m.release(ctx, p, dry); err != nil {
+			return false, p.unwritten(p.old, !m.wrote, err)
 		}
 	}
 	return false, nil
 }
 
 // unwritten says what is left of a run that ends here.
-func (p *Plan) unwritten(s *corev1.Service, dry bool, err error) error {
+func (p *Plan) unwritten(s *corev1.Service, unchanged bool, err error) error {
 	err = fmt.Errorf("annotate Service/%s/%s: %w", s.Namespace, s.Name, err)
-	if dry {
+	if unchanged {
 		return finding.Errorf("%w; nothing was changed", err)
 	}
-	return finding.Errorf("%w", err).WithHint("run the same command again, which goes on; or kubectl -n %s annotate service %s %s-",
-		p.old.Namespace, p.old.Name, v1alpha1.MoveToAnnotation)
+	return finding.Errorf("%w", err).WithHint("run the same command again, which goes on; %s", p.takeBack())
+}
+
+// takeBack says how to end a move that has only its first annotation.
+func (p *Plan) takeBack() string {
+	return fmt.Sprintf("or kubectl -n %s annotate service %s %s- ends it", p.old.Namespace, p.old.Name, v1alpha1.MoveToAnnotation)
 }
 
 func (m *move) patch(ctx context.Context, s *corev1.Service, patch []byte, options metav1.PatchOptions) error {
@@ -150,11 +157,20 @@ func (m *move) finish(ctx context.Context, p *Plan) error {
 	if !m.releaseOld || m.dryRun || p.State != Moved {
 		return nil
 	}
-	err := m.patch(ctx, p.old, []byte(`{"spec":{"type":"ClusterIP"}}`), metav1.PatchOptions{FieldManager: v1alpha1.FieldManager})
-	if err != nil {
+	if err := m.release(ctx, p, false); err != nil {
 		return finding.Errorf("change Service/%s to type ClusterIP: %w", p.Old, err).
 			WithHint("the address has moved; run the same command again for the rest")
 	}
 	p.Notes = append(p.Notes, "Service/"+p.Old+" is of type ClusterIP now, without an address")
 	return nil
+}
+
+// release changes the type of OLD. The API server clears the fields of load balancers that a ClusterIP may not have, except for the list
+// of clients, which it refuses.
+func (m *move) release(ctx context.Context, p *Plan, dry bool) error {
+	options := metav1.PatchOptions{FieldManager: v1alpha1.FieldManager}
+	if dry {
+		options.DryRun = []string{metav1.DryRunAll}
+	}
+	return m.patch(ctx, p.old, []byte(`{"spec":{"type":"ClusterIP","loadBalancerSourceRanges":null}}`), options)
 }

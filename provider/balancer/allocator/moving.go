@@ -3,6 +3,7 @@ package allocator
 import (
 	"net/netip"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,10 +29,39 @@ func (r Request) GivesAway(address netip.Addr) bool {
 // wanted is what the Service asks for, except what it gave away: it does not insist on that as long as another one has it.
 func (a *allocation) wanted(as *Assignment, ipv6 bool) (netip.Addr, bool) {
 	address, asks := as.Request.of(ipv6)
-	if c := a.Claims[address]; asks && as.Request.GivesAway(address) && c != nil && c.Live() && !c.Has(NameOf(as.Service)) {
+	if asks && a.gaveAway(as, address) {
 		return netip.Addr{}, false
 	}
 	return address, asks
+}
+
+// gaveAway reports whether the Service lets others take over the address, and another one has it.
+func (a *allocation) gaveAway(as *Assignment, address netip.Addr) bool {
+	c := a.Claims[address]
+	return as.Request.GivesAway(address) && c != nil && c.Live() && !c.Has(NameOf(as.Service))
+}
+
+// mayRevive reports whether the Service gets a claim that is kept for its last owner: it is that owner, or the owner has left it for
+// another address, perhaps in this pass, and lets the Service have it.
+func (a *allocation) mayRevive(as *Assignment, c *Claim) bool {
+	if c.Has(NameOf(as.Service)) {
+		return true
+	}
+	return slices.ContainsFunc(c.Owners, func(owner types.NamespacedName) bool {
+		other := a.Services[owner]
+		return other != nil && other.movesTo(as, c.Address)
+	})
+}
+
+// revive gives the Service a claim that is kept for its last owner. What was left in this pass is announced all the time.
+func (c *Claim) revive(owner types.NamespacedName) {
+	c.Owners, c.Released = []types.NamespacedName{owner}, time.Time{}
+	if c.Object == nil {
+		return
+	}
+	if before, ours := ParseClaim(c.Object); ours && before.Live() {
+		c.Probed = before.Probed
+	}
 }
 
 // movesTo reports whether both sides want the other one to take the address over: the owner names it, and it asks for the address.
@@ -54,6 +84,9 @@ func (a *allocation) leaver(as *Assignment, c *Claim) (*Assignment, *finding.Fin
 			return nil, problem
 		}
 	}
+	if from != nil && c.Probed.IsZero() && c.Level.OnLink() {
+		return nil, finding.AddressInUse.Errorf("%s stays with Service/%s until an agent has announced it", c.Address, NameOf(from.Service))
+	}
 	return from, nil
 }
 
@@ -61,9 +94,6 @@ func (a *allocation) leaver(as *Assignment, c *Claim) (*Assignment, *finding.Fin
 // the time. Where the Service could not be published with it at once, the former owner would have lost it for nothing: one that wants all
 // of its families or none takes none over before it can have all.
 func (a *allocation) takeOver(as, from *Assignment, c *Claim) *finding.Finding {
-	if c.Probed.IsZero() && c.Level.OnLink() {
-		return finding.AddressInUse.Errorf("%s stays with Service/%s until an agent has announced it", c.Address, NameOf(from.Service))
-	}
 	for _, ipv6 := range Families(as.Service) {
 		if _, has := as.By[ipv6]; has || ipv6 == c.Address.Is6() || !NeedsAll(as.Service) {
 			continue
@@ -87,7 +117,7 @@ func (a *allocation) couldHave(as *Assignment, address netip.Addr) bool {
 	case c == nil:
 		return true
 	case !c.Live():
-		return c.Has(NameOf(as.Service))
+		return a.mayRevive(as, c)
 	}
 	_, problem := a.leaver(as, c)
 	return problem == nil

@@ -3,7 +3,6 @@ package allocator
 import (
 	"net/netip"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -47,7 +46,7 @@ func (a *allocation) adopt(as *Assignment, ipv6 bool, addresses []netip.Addr,
 	wanted, asks := a.wanted(as, ipv6)
 	for _, address := range addresses {
 		_, has := as.By[ipv6]
-		if has || address.Is6() != ipv6 || asks && wanted != address {
+		if has || address.Is6() != ipv6 || asks && wanted != address || a.gaveAway(as, address) {
 			continue
 		}
 		problem := take(as, address) // what it cannot have any more it has lost; choose says what it gets
@@ -90,7 +89,7 @@ func (a *allocation) share(as *Assignment, ipv6 bool) bool {
 		a.shareable = shareables(a.order)
 	}
 	for _, c := range a.shareable.of(as, ipv6) {
-		if a.take(as, c.address) == nil {
+		if !a.gaveAway(as, c.address) && a.take(as, c.address) == nil {
 			return true
 		}
 	}
@@ -229,11 +228,11 @@ func (a *allocation) join(as *Assignment, address netip.Addr) *finding.Finding {
 	case c == nil:
 		a.claim(as, address, p)
 		return nil
-	case !c.Live() && !c.Has(name):
+	case !c.Live() && !a.mayRevive(as, c):
 		return finding.AddressInUse.Errorf("%s is reserved for Service/%s until %s", address, c.keptFor(),
 			formatTime(c.Released.Add(p.reuseAfter())))
 	case !c.Live():
-		c.Owners, c.Released = []types.NamespacedName{name}, time.Time{}
+		c.revive(name)
 	default:
 		from, problem := a.leaver(as, c)
 		if problem == nil && from != nil {
