@@ -109,8 +109,8 @@ type InventorySource struct {
 	// Interval between two readings. Default: 10s, and 30s for the URL. A file and a
 	// ConfigMap are also read as soon as they change.
 	Interval metav1.Duration `json:"interval,omitzero"`
-	// MaxLossPercent is how many of the machines may be missing in the next reading, and always one. With more missing, the
-	// reading is rejected. Default: 20.
+	// MaxLossPercent is how many of the machines in use may be missing or newly decommissioned in the next reading, and
+	// always one. With more, the reading is rejected. Default: 20.
 	MaxLossPercent int `json:"maxLossPercent,omitempty"`
 	// MaxAge of an inventory by which a Node may be deleted. Default: 10m.
 	MaxAge metav1.Duration `json:"maxAge,omitzero"`

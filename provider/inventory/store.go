@@ -40,7 +40,7 @@ func (r *Rejection) Unwrap() error { return r.Err }
 type Limits struct {
 	// Site that the inventory must be of; "" means that of the first one.
 	Site string
-	// MaxLossPercent of the machines may vanish from one reading to the next, but
+	// MaxLossPercent of the machines in use may be missing or newly decommissioned from one reading to the next, but
 	// always one.
 	MaxLossPercent int
 	// OwnCopies reports whether several processes read a file of their own each: then a reading that differs is only newer
@@ -245,13 +245,13 @@ func (l Limits) check(last, next *Inventory) *Rejection {
 			continue
 		}
 		inUse++
-		if next.ByID(m.ID) == nil {
+		if left := next.ByID(m.ID); left == nil || left.State == config.MachineDecommissioned {
 			lost++
 		}
 	}
 	if allowed := max(1, inUse*l.MaxLossPercent/100); lost > allowed {
-		return reject(LostMachines, "%d of %d machines are missing, at most %d may disappear at once: if they did, raise "+
-			"maxLossPercent", lost, inUse, allowed)
+		return reject(LostMachines, "%d of %d machines in use are missing or newly decommissioned, at most %d may be in one change: "+
+			"decommission them in several changes, or raise inventory.maxLossPercent in cloud.conf", lost, inUse, allowed)
 	}
 	return nil
 }

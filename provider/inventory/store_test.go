@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,6 +19,15 @@ func listing(serial, n int) []byte {
 		fmt.Fprintf(&b, "- id: m%d\n", i)
 	}
 	return []byte(b.String())
+}
+
+// tombstones decommissions the first n machines of a listing.
+func tombstones(document []byte, n int) []byte {
+	for i := range n {
+		machine := fmt.Appendf(nil, "- id: m%d\n", i)
+		document = bytes.Replace(document, machine, append(machine, "  state: decommissioned\n"...), 1)
+	}
+	return document
 }
 
 // clock is moved by hand.
@@ -50,7 +60,10 @@ func TestStore_Rejects(t *testing.T) {
 		},
 		{"an older one", listing(4, 10), nil, OlderSerial, "serial is 4, and 5 was already used"},
 		{"of another site", []byte(strings.Replace(string(listing(6, 10)), "ber1", "ham1", 1)), nil, OtherSite, `"ham1", want "ber1"`},
-		{"too many lost", listing(6, 7), nil, LostMachines, "3 of 10 machines are missing, at most 2"},
+		{"too many lost", listing(6, 7), nil, LostMachines, "3 of 10 machines in use are missing or newly decommissioned, at most 2"},
+		{"too many tombstones", tombstones(listing(6, 10), 3), nil, LostMachines, "3 of 10 machines in use are missing or newly decommissioned"},
+		{"all tombstones", tombstones(listing(6, 10), 10), nil, LostMachines, "10 of 10 machines"},
+		{"lost and tombstones", tombstones(listing(6, 9), 2), nil, LostMachines, "3 of 10 machines"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s, c := newTestStore()
@@ -138,19 +151,25 @@ func TestStore_Missing(t *testing.T) {
 // Tombstones are no machines: they do not raise how many may vanish.
 func TestStore_TombstonesDoNotCount(t *testing.T) {
 	s, _ := newTestStore()
-	var tombstones []byte
+	var old []byte
 	for n := range 90 {
-		tombstones = fmt.Appendf(tombstones, "- {id: t%d, state: decommissioned}\n", n)
+		old = fmt.Appendf(old, "- {id: t%d, state: decommissioned}\n", n)
 	}
-	if changed, rejection := s.Offer(slices.Concat(listing(1, 10), tombstones), nil); !changed {
+	if changed, rejection := s.Offer(slices.Concat(listing(1, 10), old), nil); !changed {
 		t.Fatal(rejection)
 	}
-	if _, rejection := s.Offer(slices.Concat(listing(2, 7), tombstones), nil); rejection == nil ||
+	if _, rejection := s.Offer(slices.Concat(listing(2, 7), old), nil); rejection == nil ||
 		rejection.Reason != LostMachines {
 		t.Errorf("got %v, want three of ten to be too many", rejection)
 	}
 	if _, rejection := s.Offer(listing(3, 8), nil); rejection != nil {
 		t.Errorf("two machines and all tombstones: %v", rejection)
+	}
+	if _, rejection := s.Offer(tombstones(listing(4, 8), 1), nil); rejection != nil {
+		t.Errorf("a new tombstone: %v", rejection)
+	}
+	if _, rejection := s.Offer(tombstones(listing(5, 8), 2), nil); rejection != nil {
+		t.Errorf("the next one: %v", rejection)
 	}
 }
 

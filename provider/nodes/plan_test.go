@@ -39,6 +39,7 @@ func fresh(name string) *corev1.Node {
 func plan(t *testing.T, document string, nodes ...*corev1.Node) (*Plan, error) {
 	t.Helper()
 	config := config.OnPremConfiguration{Inventory: &config.InventorySource{}}
+	config.Inventory.MaxLossPercent = 25 // two of nine
 	config.Inventory.Default()
 	s := Snapshot{Configuration: config, Now: time.Now(), LastGood: lists(9)}
 	for _, n := range nodes {
