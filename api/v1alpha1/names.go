@@ -79,6 +79,8 @@ const (
 	LastGoodMachinesName = "ccmadm-machines-last-good"
 	// LastGoodMachinesKey is the key of its document there, packed by gzip.
 	LastGoodMachinesKey = "inventory.yaml.gz"
+	// DroppedTaintsKey is the key there of taints that an inventory listed earlier and Nodes may still have, packed by gzip.
+	DroppedTaintsKey = "dropped-taints.json.gz"
 	// MachinesKey is the key of an inventory in a ConfigMap.
 	MachinesKey = "inventory.yaml"
 	// MachinesStateAnnotation on the last good inventory reports whether its source still confirms it.

@@ -27,47 +27,89 @@ type Copy struct {
 	Namespace, Name string
 }
 
-// Load returns the document, or nil if there is none.
-func (c Copy) Load(ctx context.Context) ([]byte, error) {
+// Saved is what a process leaves to the next one.
+type Saved struct {
+	// Document is the last good inventory; nil if there is none.
+	Document []byte
+	// Dropped are taints that it lists no more, and that Nodes may still have, by the machine's ID.
+	Dropped map[string][]corev1.Taint
+}
+
+// Load returns what the process before has saved, without a document if that is nothing.
+func (c Copy) Load(ctx context.Context) (Saved, error) {
 	object, err := c.Client.CoreV1().ConfigMaps(c.Namespace).Get(ctx, c.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, nil
+		return Saved{}, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("load the last good inventory: %w", err)
+		return Saved{}, fmt.Errorf("load the last good inventory: %w", err)
 	}
-	packed, there := object.BinaryData[v1alpha1.LastGoodMachinesKey]
-	if !there {
-		return nil, nil
-	}
-	unpacked, err := gzip.NewReader(bytes.NewReader(packed))
-	var document []byte
+	saved := Saved{Dropped: map[string][]corev1.Taint{}}
+	saved.Document, err = unpack(object.BinaryData[v1alpha1.LastGoodMachinesKey])
 	if err == nil {
-		document, err = io.ReadAll(io.LimitReader(unpacked, maxBytes))
+		err = saved.unpackDropped(object.BinaryData[v1alpha1.DroppedTaintsKey])
 	}
 	if err != nil {
-		return nil, fmt.Errorf("load the last good inventory from ConfigMap/%s/%s: %w: %w", c.Namespace, c.Name, errDamaged, err)
+		return Saved{}, fmt.Errorf("load the last good inventory from ConfigMap/%s/%s: %w: %w", c.Namespace, c.Name, errDamaged, err)
 	}
-	return document, nil
+	return saved, nil
 }
 
 // errDamaged says that the copy is there and cannot be unpacked.
 var errDamaged = errors.New("it is damaged")
 
-// Save keeps a document, and says how up to date it is.
-func (c Copy) Save(ctx context.Context, document []byte, state string) error {
-	var packed bytes.Buffer
-	w := gzip.NewWriter(&packed)
-	if _, err := w.Write(document); err != nil {
+// Save keeps a document and the taints in one write, and says how up to date it is.
+func (c Copy) Save(ctx context.Context, saved Saved, state string) error {
+	document, err := pack(saved.Document)
+	if err != nil {
 		return err
 	}
-	if err := w.Close(); err != nil {
-		return err
+	data := map[string][]byte{v1alpha1.LastGoodMachinesKey: document}
+	if len(saved.Dropped) > 0 {
+		text, err := json.Marshal(saved.Dropped)
+		if err != nil {
+			return err
+		}
+		if data[v1alpha1.DroppedTaintsKey], err = pack(text); err != nil {
+			return err
+		}
 	}
 	return c.change(ctx, func(object *corev1.ConfigMap) {
 		object.Annotations[v1alpha1.MachinesStateAnnotation] = state
-		object.BinaryData = map[string][]byte{v1alpha1.LastGoodMachinesKey: packed.Bytes()}
+		object.BinaryData = data
 	})
+}
+
+func (s *Saved) unpackDropped(packed []byte) error {
+	text, err := unpack(packed)
+	if err != nil || text == nil {
+		return err
+	}
+	return json.Unmarshal(text, &s.Dropped)
+}
+
+func pack(data []byte) ([]byte, error) {
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	if _, err := w.Write(data); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return packed.Bytes(), nil
+}
+
+// unpack returns nil where there is nothing.
+func unpack(packed []byte) ([]byte, error) {
+	if packed == nil {
+		return nil, nil
+	}
+	unpacked, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(unpacked, maxBytes))
 }
 
 // Deletions returns when which Nodes were deleted lately.

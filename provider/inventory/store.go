@@ -3,6 +3,7 @@ package inventory
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -84,8 +85,6 @@ type Status struct {
 	Confirmed time.Time
 	// Readings that were good, since the start.
 	Readings int
-	// Document is what Inventory came from.
-	Document []byte
 	// Problem is why the latest reading was rejected; nil if it was not.
 	Problem *Rejection
 }
@@ -95,15 +94,14 @@ func (s *Store) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return Status{
-		Inventory: s.last, Confirmed: s.confirmed, Readings: s.readings, Document: s.document,
-		Problem: s.problem,
+		Inventory: s.last, Confirmed: s.confirmed, Readings: s.readings, Problem: s.problem,
 	}
 }
 
 // Restore takes the copy that an earlier process kept. Nodes are served from it,
 // but it is no reading: from it alone nothing counts as gone.
-func (s *Store) Restore(document []byte) error {
-	i, err := Decode(document)
+func (s *Store) Restore(saved Saved) error {
+	i, err := Decode(saved.Document)
 	if err != nil {
 		return err
 	}
@@ -113,9 +111,17 @@ func (s *Store) Restore(document []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.last == nil {
-		s.last, s.document = i, document
+		s.last, s.document = i, saved.Document
+		maps.Copy(s.dropped, saved.Dropped)
 	}
 	return nil
+}
+
+// Saved returns what the next process needs to go on.
+func (s *Store) Saved() Saved {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Saved{Document: s.document, Dropped: maps.Clone(s.dropped)}
 }
 
 // Offer gives the store what a source has read, or the error that it met. It says
@@ -153,28 +159,26 @@ func (s *Store) Offer(document []byte, err error) (changed bool, rejection *Reje
 	return true, nil
 }
 
-// drop notes taints that are no longer listed. The caller holds the lock.
+// drop notes taints that are no longer listed, and forgets those of machines that are not. The caller holds the lock.
 func (s *Store) drop(last, next *Inventory) {
 	listed := func(m *config.Machine, t corev1.Taint) bool {
 		return slices.ContainsFunc(m.AllTaints(), func(other corev1.Taint) bool { return other.MatchTaint(&t) })
 	}
+	dropped := map[string][]corev1.Taint{}
 	for n := range next.Machines {
 		m := &next.Machines[n]
 		before := s.dropped[m.ID]
 		if was := last.ByID(m.ID); was != nil {
 			before = slices.Concat(before, was.AllTaints())
 		}
-		now := slices.DeleteFunc(slices.Clone(before), func(t corev1.Taint) bool { return listed(m, t) })
-		if len(now) == 0 {
-			delete(s.dropped, m.ID)
-			continue
+		if now := slices.DeleteFunc(slices.Clone(before), func(t corev1.Taint) bool { return listed(m, t) }); len(now) > 0 {
+			dropped[m.ID] = now
 		}
-		s.dropped[m.ID] = now
 	}
+	s.dropped = dropped
 }
 
-// Dropped returns the taints that a machine was listed with before, in the copy of an earlier process or since the
-// start.
+// Dropped returns the taints that a machine was listed with before, by this process or an earlier one.
 func (s *Store) Dropped(id string) []corev1.Taint {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -103,7 +103,7 @@ func TestStore_FollowsWhatIsAllowed(t *testing.T) {
 
 func TestStore_Restore(t *testing.T) {
 	s, _ := newTestStore()
-	if err := s.Restore(listing(5, 10)); err != nil {
+	if err := s.Restore(Saved{Document: listing(5, 10)}); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.Status(); got.Inventory == nil || got.Readings != 0 || !got.Confirmed.IsZero() {
@@ -115,11 +115,11 @@ func TestStore_Restore(t *testing.T) {
 	if changed, rejection := s.Offer(listing(5, 10), nil); changed || rejection != nil || s.Status().Readings != 1 {
 		t.Errorf("the same again: %v, %v", changed, rejection)
 	}
-	if err := s.Restore([]byte("{")); err == nil {
+	if err := s.Restore(Saved{Document: []byte("{")}); err == nil {
 		t.Error("a broken copy is taken")
 	}
 	elsewhere := NewStore(Limits{Site: "ham1"}, time.Now)
-	if err := elsewhere.Restore(listing(5, 10)); err == nil || elsewhere.Status().Inventory != nil {
+	if err := elsewhere.Restore(Saved{Document: listing(5, 10)}); err == nil || elsewhere.Status().Inventory != nil {
 		t.Errorf("the copy of another site: %v", err)
 	}
 }
@@ -180,7 +180,7 @@ func TestStore_Dropped(t *testing.T) {
 			"%s}]", head, taints, map[bool]string{true: "maintenance", false: "active"}[taints != ""])
 	}
 	s, _ := newTestStore()
-	if err := s.Restore(tainted("{key: gpu, effect: NoSchedule}, {key: ssd, effect: NoExecute}")); err != nil {
+	if err := s.Restore(Saved{Document: tainted("{key: gpu, effect: NoSchedule}, {key: ssd, effect: NoExecute}")}); err != nil {
 		t.Fatal(err)
 	}
 	_, _ = s.Offer(tainted("{key: ssd, effect: NoExecute}"), nil)

@@ -3,6 +3,7 @@ package inventory
 import (
 	"context"
 	"errors"
+	"reflect"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,7 +23,7 @@ type Watcher struct {
 	// Ready returns once a reading can be compared with the copy of the process before. Without a copy nothing waits.
 	Ready func()
 
-	kept  []byte // document of the copy
+	kept  Saved  // in the copy
 	state string // of the copy
 	stale Reason
 }
@@ -30,9 +31,9 @@ type Watcher struct {
 // Run follows the source until ctx is done. First it takes the copy of the
 // process before, so that Nodes can be served if the source is away.
 func (w *Watcher) Run(ctx context.Context) {
-	document, err := w.load(ctx)
-	if err == nil && document != nil {
-		err = w.Store.Restore(document)
+	saved, err := w.load(ctx)
+	if err == nil && saved.Document != nil {
+		err = w.Store.Restore(saved)
 	}
 	if ctx.Err() != nil {
 		return
@@ -41,7 +42,7 @@ func (w *Watcher) Run(ctx context.Context) {
 		klog.ErrorS(err, "Cannot read the last good inventory")
 	}
 	if w.Store.Status().Inventory != nil {
-		w.kept = document
+		w.kept = saved
 		w.Changed()
 		w.Ready()
 	}
@@ -55,18 +56,18 @@ const (
 
 // load reads the copy of the process before. While the API server does not answer it tries again: a first reading that is compared with no
 // copy would be taken whatever is missing in it, and replace the copy.
-func (w *Watcher) load(ctx context.Context) ([]byte, error) {
+func (w *Watcher) load(ctx context.Context) (Saved, error) {
 	for pause := loadRetry; ; pause = min(2*pause, loadRetryMost) {
 		attempt, cancel := context.WithTimeout(ctx, loadTimeout)
-		document, err := w.Copy.Load(attempt)
+		saved, err := w.Copy.Load(attempt)
 		cancel()
 		if err == nil || errors.Is(err, errDamaged) || apierrors.IsForbidden(err) {
-			return document, err
+			return saved, err
 		}
 		klog.ErrorS(err, "Cannot read the last good inventory; retrying", "retry", pause)
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return Saved{}, ctx.Err()
 		case <-time.After(pause):
 		}
 	}
@@ -81,12 +82,12 @@ func (w *Watcher) take(ctx context.Context, document []byte, err error) {
 	} else {
 		state = w.reject(rejection)
 	}
-	status := w.Store.Status()
 	if changed {
-		klog.InfoS("Inventory read", "serial", status.Inventory.Metadata.Serial, "machines", len(status.Inventory.Machines))
+		i := w.Store.Status().Inventory
+		klog.InfoS("Inventory read", "serial", i.Metadata.Serial, "machines", len(i.Machines))
 		w.Changed()
 	}
-	w.keep(ctx, status.Document, state)
+	w.keep(ctx, w.Store.Saved(), state)
 }
 
 // reject tells that a reading was rejected, and returns the state of the copy. The
@@ -101,16 +102,15 @@ func (w *Watcher) reject(rejection *Rejection) string {
 }
 
 // keep saves what is good, when that or its state has changed.
-func (w *Watcher) keep(ctx context.Context, document []byte, state string) {
-	same := len(document) == len(w.kept) && string(document) == string(w.kept)
-	if document == nil || same && state == w.state {
+func (w *Watcher) keep(ctx context.Context, saved Saved, state string) {
+	if saved.Document == nil || state == w.state && reflect.DeepEqual(saved, w.kept) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	if err := w.Copy.Save(ctx, document, state); err != nil {
+	if err := w.Copy.Save(ctx, saved, state); err != nil {
 		klog.ErrorS(err, "Failed to save the last good inventory")
 		return
 	}
-	w.kept, w.state = document, state
+	w.kept, w.state = saved, state
 }

@@ -32,7 +32,7 @@ func TestWatcher_CopyThatCannotBeAsked(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				client := fake.NewClientset()
 				c := Copy{Client: client, Namespace: "kube-system", Name: "machines"}
-				if err := c.Save(t.Context(), listing(5, 10), "Confirmed"); err != nil {
+				if err := c.Save(t.Context(), Saved{Document: listing(5, 10)}, "Confirmed"); err != nil {
 					t.Fatal(err)
 				}
 				if tt.damage {
@@ -71,5 +71,35 @@ func damage(t *testing.T, client *fake.Clientset) {
 	object = &corev1.ConfigMap{ObjectMeta: object.ObjectMeta, BinaryData: map[string][]byte{v1alpha1.LastGoodMachinesKey: data[:len(data)/2]}}
 	if _, err := client.CoreV1().ConfigMaps("kube-system").Update(t.Context(), object, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A taint that is no longer listed is known to the next leader until the machine's Node is without it, and to none after that.
+func TestWatcher_DroppedTaintsOutliveTheLeader(t *testing.T) {
+	c := Copy{Client: fake.NewClientset(), Namespace: "kube-system", Name: "machines"}
+	lead := func(documents ...string) *Store {
+		store, _ := newTestStore()
+		w := &Watcher{Store: store, Copy: c, Changed: func() {}, Ready: func() {}, Rejected: func(r *Rejection) { t.Error(r) }}
+		for _, document := range documents {
+			w.Source = offers(head + document)
+			w.Run(t.Context())
+		}
+		return store
+	}
+	const without = "machines: [{id: a}, {id: b}]"
+	lead("machines: [{id: a, taints: [{key: gpu, effect: NoSchedule}]}, {id: b, state: maintenance}]", without)
+	second := lead(without)
+	if a, b := second.Dropped("a"), second.Dropped("b"); len(a) != 1 || a[0].Key != "gpu" || len(b) != 1 {
+		t.Errorf("the next leader knows %v and %v, want gpu and maintenance", a, b)
+	}
+	second.TaintsGone("a")
+	w := &Watcher{Source: offers(head + without), Store: second, Copy: c, Changed: func() {}, Ready: func() {}}
+	w.Run(t.Context())
+	third := lead(without)
+	if a, b := third.Dropped("a"), third.Dropped("b"); len(a) != 0 || len(b) != 1 {
+		t.Errorf("the leader after that knows %v and %v, want maintenance only", a, b)
+	}
+	if fourth := lead("machines: [{id: a}]"); len(fourth.Dropped("b")) != 0 {
+		t.Error("taints of a machine that is not listed are kept")
 	}
 }

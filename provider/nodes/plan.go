@@ -21,8 +21,8 @@ import (
 type Snapshot struct {
 	// config.OnPremConfiguration is the provider's.
 	Configuration config.OnPremConfiguration
-	// LastGood is the inventory in use; nil if there is none.
-	LastGood []byte
+	// LastGood is the inventory in use, if there is one.
+	LastGood inventory.Saved
 	Nodes    []corev1.Node
 	// Heard is when the kubelet of each Node was heard of last.
 	Heard map[string]time.Time
@@ -131,7 +131,7 @@ func newPlanner(document []byte, s Snapshot) (*planner, error) {
 	limits.MaxLossPercent = s.Configuration.Inventory.MaxLossPercent
 	now := func() time.Time { return s.Now }
 	store := inventory.NewStore(limits, now)
-	if s.LastGood != nil {
+	if s.LastGood.Document != nil {
 		if err := store.Restore(s.LastGood); err != nil {
 			return nil, fmt.Errorf("read the inventory in use: %w", err)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/inventory"
 )
 
 // settled is an initialized Node of machine id, as the inventory of lists has it.
@@ -41,7 +42,7 @@ func plan(t *testing.T, document string, nodes ...*corev1.Node) (*Plan, error) {
 	config := config.OnPremConfiguration{Inventory: &config.InventorySource{}}
 	config.Inventory.MaxLossPercent = 25 // two of nine
 	config.Inventory.Default()
-	s := Snapshot{Configuration: config, Now: time.Now(), LastGood: lists(9)}
+	s := Snapshot{Configuration: config, Now: time.Now(), LastGood: inventory.Saved{Document: lists(9)}}
 	for _, n := range nodes {
 		s.Nodes = append(s.Nodes, *n)
 	}
