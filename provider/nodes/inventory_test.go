@@ -212,6 +212,45 @@ func TestInstanceMetadata_OneMachineOneNode(t *testing.T) {
 	}
 }
 
+// A Node that was taken for a machine by a wrong line of the inventory does not keep the ID from the right one once the line is
+// corrected, be it that it is another machine then, or none, or waits with another ID.
+func TestInstanceMetadata_CorrectedInventory(t *testing.T) {
+	const document = "apiVersion: ccmadm.dev/v1alpha1\nkind: Inventory\nmetadata: {site: ber1}\npolicy: {unknownNodes: hold}\nmachines:\n"
+	const both = "- {id: r1, match: {hostnames: [a, b]}}\n- {id: r2, hostname: c}\n"
+	const wrong = document + "- {id: r1, hostname: b}\n- {id: r2, hostname: c}\n"
+	for _, tt := range []struct {
+		name, next, has string
+		wantErr         string
+	}{
+		{name: "it is another machine", next: "- {id: r1, hostname: a}\n- {id: r2, hostname: b}\n"},
+		{name: "it is not listed", next: "- {id: r1, hostname: a}\n- {id: r2, hostname: c}\n"},
+		{name: "it has become another machine", next: both, has: "onprem://ber1/r2"},
+		{name: "both fit", next: both, wantErr: "is Node/b, too"},
+		{name: "it has the ID", next: both, has: "onprem://ber1/r1", wantErr: "is Node/b, too"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			right, other := joins(shows("a", "")), joins(shows("b", ""))
+			i, _ := withInventory(t, wrong, right, other)
+			if got, err := i.InstanceMetadata(t.Context(), other); err != nil || got.ProviderID != "onprem://ber1/r1" {
+				t.Fatalf("got %+v, %v", got, err)
+			}
+			if _, rejection := i.machines.store.Offer([]byte(document+tt.next), nil); rejection != nil {
+				t.Fatal(rejection)
+			}
+			other.Spec.ProviderID = tt.has
+			got, err := i.InstanceMetadata(t.Context(), right)
+			switch {
+			case tt.wantErr != "":
+				if err == nil || !strings.Contains(err.Error(), tt.wantErr) {
+					t.Errorf("got %+v, %v, want an error with %q", got, err, tt.wantErr)
+				}
+			case err != nil || got.ProviderID != "onprem://ber1/r1":
+				t.Errorf("got %+v, %v", got, err)
+			}
+		})
+	}
+}
+
 func TestInstanceShutdown(t *testing.T) {
 	i, _ := withInventory(t, listed)
 	for id, want := range map[string]bool{

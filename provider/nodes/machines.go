@@ -108,12 +108,23 @@ func (m *machines) take(id string, listed *config.Machine, node *corev1.Node, no
 	defer m.mu.Unlock()
 	if c, ok := m.claims[id]; ok && c.uid != node.UID {
 		object, exists, err := nodes.GetByKey(c.node)
-		if other, ok := object.(*corev1.Node); err == nil && exists && ok && other.UID == c.uid && keeps(other) {
+		other, ok := object.(*corev1.Node)
+		if err == nil && exists && ok && other.UID == c.uid && m.stillIs(other, id, listed) && keeps(other) {
 			return taken(id, c.node)
 		}
 	}
 	m.claims[id] = claim{node.Name, node.UID}
 	return nil
+}
+
+// stillIs reports whether a Node that was given the machine's provider ID has it, or is that machine in the inventory of now: a
+// correction of the inventory frees the ID for the right Node.
+func (m *machines) stillIs(node *corev1.Node, id string, listed *config.Machine) bool {
+	if node.Spec.ProviderID != "" {
+		return node.Spec.ProviderID == id
+	}
+	now, _, err := m.store.Status().Inventory.Match(inventory.FactsOf(node))
+	return err == nil && now != nil && now.ID == listed.ID
 }
 
 // hold remembers whether a Node could not be initialized.
