@@ -38,9 +38,9 @@ func (n *Nodes) identify(ctx context.Context, node *corev1.Node) (serving.Identi
 		return serving.Identity{}, &serving.Hold{Reason: "OtherProviderID", Message: fmt.Sprintf(
 			"the Node has provider ID %s, and would get %s", node.Spec.ProviderID, metadata.ProviderID)}
 	}
-	claimed := serving.Identity{Addresses: metadata.NodeAddresses}
+	identity := serving.Identity{Addresses: metadata.NodeAddresses}
 	if n.store == nil {
-		return claimed, nil
+		return identity, nil
 	}
 	list, m, err := n.machines.find(node)
 	if err != nil {
@@ -53,13 +53,18 @@ func (n *Nodes) identify(ctx context.Context, node *corev1.Node) (serving.Identi
 	if err := believe(list, m, rule, node); err != nil {
 		return serving.Identity{}, err
 	}
-	if _, _, ours := inventory.Split(node.Spec.ProviderID); m == nil || !ours || !slices.ContainsFunc(m.Addresses, isIP) {
-		return claimed, nil
+	if _, _, ours := inventory.Split(node.Spec.ProviderID); m == nil || !ours {
+		return identity, nil
+	}
+	identity.Named = m.Named(node.Name)
+	if !slices.ContainsFunc(m.Addresses, isIP) {
+		return identity, nil
 	}
 	if err := mayBe(node, m, list); err != nil {
 		return serving.Identity{}, err
 	}
-	return serving.Identity{Addresses: listedOf(m), Proven: true}, nil
+	identity.Addresses, identity.Proven = listedOf(m), true
+	return identity, nil
 }
 
 // ListedAddresses are the IPs that the inventory lists for the machine of a Node; nil where it lists none, or the Node may

@@ -159,6 +159,9 @@ func (j *judgement) ip(ip netip.Addr) error {
 // claims, be it by its Node's name. A Node that waits for its initialization has its addresses from its kubelet, and so has
 // any Node the annotation.
 func (j *judgement) unique(r *request, other *corev1.Node) error {
+	if j.identity.Named && other.Spec.ProviderID == j.node.Spec.ProviderID {
+		return nil // it may stay for ever, as with policy.deletion: never
+	}
 	taken := func(what string) error {
 		return hold("AddressTaken", "it asks for %s, which Node/%s has, too", what, other.Name)
 	}
@@ -176,7 +179,8 @@ func (j *judgement) unique(r *request, other *corev1.Node) error {
 		return nil
 	}
 	if other.Spec.ProviderID == j.node.Spec.ProviderID && !j.node.CreationTimestamp.Before(&other.CreationTimestamp) {
-		return hold("ProviderIDTaken", "Node/%s and Node/%s have one provider ID", j.node.Name, other.Name)
+		return hold("ProviderIDTaken", "Node/%s and Node/%s have one provider ID: if the machine was renamed, delete Node/%s, or, with "+
+			"provider onprem, list the machine with hostname %s", j.node.Name, other.Name, other.Name, j.node.Name)
 	}
 	if j.identity.Proven {
 		return nil

@@ -46,6 +46,16 @@ func claims(address string) *corev1.Node {
 	}
 }
 
+// renamed adds the older Node of the same machine, with its address. Named: the inventory lists the new name.
+func (f *forgery) renamed(named bool) {
+	const shared = "198.18.0.20"
+	former := claims(shared)
+	former.Name, former.Spec.ProviderID = "former", f.node.Spec.ProviderID
+	former.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: shared}}
+	f.asked.IPAddresses, f.identity.Addresses = []net.IP{net.ParseIP(shared)}, append(f.identity.Addresses, former.Status.Addresses...)
+	f.identity.Named, f.others = named, append(f.others, former)
+}
+
 // honest is what the kubelet of w1 asks for.
 func honest() *forgery {
 	return &forgery{
@@ -144,6 +154,11 @@ func TestHonestRequestsPass(t *testing.T) {
 			evil := claims("")
 			evil.Spec.ProviderID, evil.CreationTimestamp = f.node.Spec.ProviderID, metav1.Now()
 			f.others = append(f.others, evil)
+		},
+		"proven, and the machine's Node under its former name stays": func(f *forgery) { f.renamed(true) },
+		"claimed, and the machine's Node under its former name stays": func(f *forgery) {
+			f.renamed(true)
+			f.identity.Proven, f.ranges = false, []netip.Prefix{netip.MustParsePrefix("198.18.0.0/24")}
 		},
 		"claimed, in a range that is believed": func(f *forgery) {
 			f.identity.Proven, f.ranges = false, []netip.Prefix{netip.MustParsePrefix("198.18.0.0/24")}
@@ -255,6 +270,13 @@ func TestForgeriesAreHeld(t *testing.T) {
 		{"a Node without provider ID", func(f *forgery) { f.node.Spec.ProviderID = "" }, "NoProviderID"},
 		{"a Node that goes", func(f *forgery) { f.node.DeletionTimestamp = new(metav1.Now()) }, "NodeGoes"},
 		{"another Node's provider ID", func(f *forgery) { f.node.Spec.ProviderID = "onprem://ber1/r2" }, "ProviderIDTaken"},
+
+		{"the provider ID of an older Node, which may be a clone", func(f *forgery) { f.renamed(false) }, "ProviderIDTaken"},
+		{"named, and another machine's Node has the address", func(f *forgery) {
+			f.renamed(true)
+			f.identity.Proven, f.ranges = false, []netip.Prefix{netip.MustParsePrefix("198.18.0.0/24")}
+			f.others[len(f.others)-1].Spec.ProviderID = "onprem://ber1/r9"
+		}, "AddressTaken"},
 
 		{"claimed, and in no range", func(f *forgery) { f.identity.Proven = false }, "AddressNotProven"},
 		{"claimed, outside of the range", func(f *forgery) {

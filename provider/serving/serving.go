@@ -42,6 +42,9 @@ type Identity struct {
 	Addresses []corev1.NodeAddress
 	// Proven says that they are more than the word of the Node's kubelet.
 	Proven bool
+	// Named says that the inventory lists the Node's name for the machine whose provider ID it has: any other Node with that ID is
+	// the machine under a former name.
+	Named bool
 	// Guarded says that an admission policy keeps kubelets from changing those in the status of a Node.
 	Guarded bool
 }
