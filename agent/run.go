@@ -121,7 +121,7 @@ func announceUntil(ctx, working context.Context, group *errgroup.Group, node str
 	changed <-chan struct{}, poke func(),
 ) {
 	klog.InfoS("Caches have synced")
-	kubeProxy, carried := &proxy{}, newProxyReadiness(poke)
+	kubeProxy, carried := newProxy(sinceBoot()), newProxyReadiness(poke)
 	group.Go(func() error { return c.passwords.run(working, poke) })
 	group.Go(func() error { return c.tokens.run(working, poke) })
 	group.Go(func() error { return kubeProxy.run(working, proxyHealth, poke) })
@@ -131,7 +131,7 @@ func announceUntil(ctx, working context.Context, group *errgroup.Group, node str
 	poke()
 	changes.Follow(ctx, working, changed, changes.Paced(ctx, func() {
 		view := c.view(node)
-		view.Draining = kubeProxy.sick.Load()
+		view.Draining, view.Starting = kubeProxy.sick.Load(), kubeProxy.starting.Load()
 		carried.mark(working, view, c.services.GetStore())
 		for _, a := range announcers {
 			a.Set(view)

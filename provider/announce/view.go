@@ -20,6 +20,9 @@ type View struct {
 	Node string
 	// Draining says that this Node gives away what it announces.
 	Draining bool
+	// Starting says that this Node has just booted, and may not carry packets yet. Level L2 needs no such word: the owner of an
+	// address keeps it, and a Node that starts has none.
+	Starting bool
 	// Nodes, Agents and Pools by name.
 	Nodes  map[string]*corev1.Node
 	Agents map[string]*v1alpha1.NodeAgent

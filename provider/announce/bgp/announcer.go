@@ -155,8 +155,12 @@ func (a *Announcer) speak(ctx context.Context, node *corev1.Node) (*Speaker, err
 // look renews the report.
 func (a *Announcer) look(ctx context.Context) {
 	var report v1alpha1.NodeAgentStatus
+	a.mu.Lock()
+	starting := a.view != nil && a.view.Starting
+	a.mu.Unlock()
 	if speaker := a.current(); speaker != nil {
 		var held []string
+		report.Draining = starting
 		report.Sessions, held = a.damping.damp(time.Now(), speaker.Sessions(ctx))
 		for _, prefix := range speaker.Announced(ctx, held...) {
 			announced := v1alpha1.Announcement{Address: prefix.Addr().String(), Level: v1alpha1.LevelBGP}
@@ -168,7 +172,8 @@ func (a *Announcer) look(ctx context.Context) {
 		}
 	}
 	a.mu.Lock()
-	same := slices.Equal(report.Sessions, a.report.Sessions) && slices.Equal(report.Announcements, a.report.Announcements)
+	same := report.Draining == a.report.Draining && slices.Equal(report.Sessions, a.report.Sessions) &&
+		slices.Equal(report.Announcements, a.report.Announcements)
 	a.report = report
 	a.mu.Unlock()
 	if !same {
@@ -180,6 +185,7 @@ func (a *Announcer) look(ctx context.Context) {
 func (a *Announcer) Report(status *v1alpha1.NodeAgentStatus) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	status.Draining = status.Draining || a.report.Draining
 	status.Sessions = append(status.Sessions, a.report.Sessions...)
 	status.Announcements = append(status.Announcements, a.report.Announcements...)
 }
@@ -201,12 +207,12 @@ func (a *Announcer) Drain(ctx context.Context) {
 	}
 }
 
-// pathsOf are those of the addresses that the Node may announce by BGP: of one that drains, those that no other does.
+// pathsOf are those of the addresses that the Node may announce by BGP: of one that drains or starts, those that no other does.
 // Where kube-proxies are sick on all Nodes, their rules of before still forward more than nobody does.
 func pathsOf(v *announce.View) []Path {
 	var paths []Path
 	for _, c := range v.Claims {
-		if c.Level != v1alpha1.LevelBGP || !c.Here(v.Node) || v.Draining && relieved(v, c) {
+		if c.Level != v1alpha1.LevelBGP || !c.Here(v.Node) || (v.Draining || v.Starting) && relieved(v, c) {
 			continue
 		}
 		path := Path{Prefix: netip.PrefixFrom(c.Address, c.Address.BitLen())}

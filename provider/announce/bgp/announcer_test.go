@@ -8,7 +8,7 @@ import (
 	"github.com/ccmadm/ccmadm/provider/announce"
 )
 
-// A Node whose kube-proxy is sick gives its paths to others that announce them, and keeps them where there is none.
+// A Node whose kube-proxy is sick, or that has just booted, gives its paths to others that announce them, and keeps those that none does.
 func TestView_PathsOfADrainingNode(t *testing.T) {
 	agent := func(state string, draining bool) *v1alpha1.NodeAgent {
 		return &v1alpha1.NodeAgent{Status: v1alpha1.NodeAgentStatus{
@@ -41,7 +41,11 @@ func TestView_PathsOfADrainingNode(t *testing.T) {
 			if got := pathsOf(v); (len(got) == 1) != tt.keeps {
 				t.Errorf("got paths %v, want that it keeps the path: %t", got, tt.keeps)
 			}
-			v.Draining = false
+			v.Draining, v.Starting = false, true
+			if got := pathsOf(v); (len(got) == 1) != tt.keeps {
+				t.Errorf("after a boot: got paths %v, want that it announces the path: %t", got, tt.keeps)
+			}
+			v.Starting = false
 			if got := pathsOf(v); len(got) != 1 {
 				t.Errorf("well again: got paths %v, want one", got)
 			}
