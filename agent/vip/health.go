@@ -46,9 +46,10 @@ func newHealth(caFile string, port int) (*health, error) {
 }
 
 // watch calls tell with each change, until ctx is done, and again where tell was not able to act upon it. It begins as
-// unhealthy, and says so. That nothing listens on the port is no load of the machine: then the second failure counts.
+// unhealthy, and says so. One that fails before tell could act upon its health is unhealthy, too: what tell waits for begins again.
+// That nothing listens on the port is no load of the machine: then the second failure counts.
 func (h *health) watch(ctx context.Context, tell func(bool) error) {
-	healthy, failures := false, 0
+	healthy, refused, failures := false, false, 0
 	var next time.Duration
 	_ = tell(false) // nothing is to be done for it that can fail
 	for ; ctx.Err() == nil; sleep(ctx, next) {
@@ -63,8 +64,11 @@ func (h *health) watch(ctx context.Context, tell func(bool) error) {
 		default:
 			failures++
 		}
-		if now := failures == 0 || healthy && failures < healthFailures; now != healthy && ctx.Err() == nil && tell(now) == nil {
-			healthy = now
+		now := failures == 0 || healthy && failures < healthFailures
+		if lost := refused && failures >= healthFailures; (now != healthy || lost) && ctx.Err() == nil {
+			if refused = tell(now) != nil; !refused {
+				healthy = now
+			}
 		}
 	}
 }
