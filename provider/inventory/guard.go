@@ -65,7 +65,7 @@ func GuardIdentity(p config.InventoryPolicy, b Bounds, e Evidence) finding.ID {
 		return finding.NotOurs
 	case !e.UpToDate || e.Age > b.MaxAge || e.Readings < p.Absence.MinSnapshots:
 		return finding.NotUpToDate
-	case !gone(p, e):
+	case !Gone(p, e):
 		return finding.NotGone
 	case e.Machine != nil && e.Machine.Protected:
 		return finding.Protected
@@ -77,9 +77,9 @@ func GuardIdentity(p config.InventoryPolicy, b Bounds, e Evidence) finding.ID {
 	return ""
 }
 
-// gone reports whether the inventory does, of the machine or of its old name. A Node
+// Gone reports whether the inventory lists the machine, or its old name, as gone. A Node
 // that was never listed, but adopted, is not missing from it.
-func gone(p config.InventoryPolicy, e Evidence) bool {
+func Gone(p config.InventoryPolicy, e Evidence) bool {
 	switch {
 	case p.Deletion == config.DeletionNever || p.Deletion == "":
 		return false

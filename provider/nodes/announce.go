@@ -65,13 +65,19 @@ func (l *lifecycle) announceOrDelete(ctx context.Context, node *corev1.Node, ver
 	return false, nil
 }
 
-// keep counts and logs why, and says that the machine exists.
+// keep counts and logs why a Node stays that the inventory lists as gone, and says that the machine exists.
 func (l *lifecycle) keep(node *corev1.Node, why finding.ID) bool {
-	reason := cmp.Or(l.kinds[why].Reason, string(why))
-	l.metrics.refused.WithLabelValues(reason).Inc()
-	klog.V(2).InfoS("Node stays", "node", node.Name, "providerID", node.Spec.ProviderID, "why", reason)
+	l.metrics.refused.WithLabelValues(l.reason(why)).Inc()
+	return l.stays(node, why)
+}
+
+// stays logs why, and says that the machine exists.
+func (l *lifecycle) stays(node *corev1.Node, why finding.ID) bool {
+	klog.V(2).InfoS("Node stays", "node", node.Name, "providerID", node.Spec.ProviderID, "why", l.reason(why))
 	return true
 }
+
+func (l *lifecycle) reason(why finding.ID) string { return cmp.Or(l.kinds[why].Reason, string(why)) }
 
 // forget withdraws what was announced.
 func (l *lifecycle) forget(node *corev1.Node) {

@@ -78,7 +78,7 @@ func newLifecycle(
 // exists answers for a NotReady Node. An error keeps the Node, as yes does.
 func (l *lifecycle) exists(ctx context.Context, node *corev1.Node) (bool, error) {
 	if _, _, ours := inventory.Split(node.Spec.ProviderID); !ours {
-		return l.keep(node, finding.NotOurs), nil
+		return l.stays(node, finding.NotOurs), nil
 	}
 	status := l.store.Status()
 	if status.Inventory == nil {
@@ -95,6 +95,9 @@ func (l *lifecycle) exists(ctx context.Context, node *corev1.Node) (bool, error)
 	policy := status.Inventory.Policy
 	if refusal := inventory.GuardIdentity(policy, bounds(l.config), evidence); refusal != "" {
 		l.forget(node)
+		if !inventory.Gone(policy, evidence) { // an outage, and no deletion that is refused
+			return l.stays(node, refusal), nil
+		}
 		return l.keep(node, refusal), nil
 	}
 	heartbeat, err := l.cluster.heartbeat(ctx, node)

@@ -43,8 +43,8 @@ func newMetrics(store *inventory.Store, now func() time.Time) *metrics {
 		}, []string{"call", "result"}),
 		matches:  counter("inventory_matches_total", "Look-ups of a Node's machine, by the rule that matched.", "rule"),
 		rejected: counter("inventory_rejected_total", "Readings of the inventory that were rejected, by reason.", "reason"),
-		refused: counter("deletion_refused_total", "Answers that a machine exists although the inventory lists it as gone "+
-			"or not at all, by the rule that kept the Node.", "reason"),
+		refused: counter("deletion_refused_total", "Answers that a machine exists although the inventory lists it as gone, by the rule "+
+			"that kept the Node.", "reason"),
 		deleted: k8smetrics.NewCounter(&k8smetrics.CounterOpts{
 			Subsystem: subsystem, Name: "deletions_total", Help: "Nodes whose machine was reported as gone.", StabilityLevel: k8smetrics.ALPHA,
 		}),

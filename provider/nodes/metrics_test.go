@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+	k8smetrics "k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
@@ -91,5 +92,40 @@ func TestMetrics_Uninitialized(t *testing.T) {
 		if count, longest := w.look(); count != step.count || longest != step.longest {
 			t.Errorf("%s: %d for %s, want %d for %s", now, count, longest, step.count, step.longest)
 		}
+	}
+}
+
+// The outage of a machine that the inventory lists, of one that was adopted, or of another provider's is no deletion that is refused.
+func TestMetrics_OutageIsNoRefusal(t *testing.T) {
+	s := newSite(t, 30)
+	s.all[4].Spec.ProviderID = "onprem://ber1/node-w4"
+	s.all[5].Spec.ProviderID = "kwok://w5"
+	registry := k8smetrics.NewKubeRegistry()
+	registry.MustRegister(s.metrics.refused)
+	counts := func() map[string]float64 {
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]float64{}
+		for _, family := range families {
+			for _, metric := range family.GetMetric() {
+				got[metric.GetLabel()[0].GetValue()] = metric.GetCounter().GetValue()
+			}
+		}
+		return got
+	}
+	s.runFor(t, 10*time.Minute, lists(30), 3, 4, 5)
+	if got := counts(); len(got) > 0 {
+		t.Errorf("three outages are counted as %v", got)
+	}
+	s.runFor(t, time.Minute, []byte("<html>"), 3) // and the inventory is not up to date
+	if got := counts(); len(got) > 0 {
+		t.Errorf("an outage without inventory is counted as %v", got)
+	}
+	s.runFor(t, time.Minute, lists(30, 3), 3)
+	s.runFor(t, time.Minute, []byte("<html>"), 3)
+	if got := counts(); got["StillTalking"] == 0 || got["NotUpToDate"] == 0 {
+		t.Errorf("a machine that is listed as gone is counted as %v", got)
 	}
 }
