@@ -119,7 +119,7 @@ func (c *Cloud) SetInformers(factory informers.SharedInformerFactory) {
 	if c.cluster == nil {
 		return // Initialize has said why
 	}
-	broadcaster := record.NewBroadcaster(record.WithContext(c.cluster.ctx))
+	broadcaster := newBroadcaster(c.cluster.ctx)
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: c.cluster.client.CoreV1().Events("")})
 	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: Name})
 	if err := c.connect(factory.Core().V1().Nodes().Informer(), recorder); err != nil {

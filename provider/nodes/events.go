@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -15,28 +16,27 @@ import (
 // repeatAfter is when an Event that does not change is written again.
 const repeatAfter = 10 * time.Minute
 
-// events writes Events on Nodes: the first failure, a reason that changed, and one
-// that is still there after a while. Upstream writes none, and asks again with
-// every change of a Node.
+// events writes Events on Nodes: what is new, and what is still so after a while. Upstream writes none, and asks again with
+// every change of a Node. Warnings that take turns are written once each, and not at every turn.
 type events struct {
 	recorder record.EventRecorder
 	now      func() time.Time
 
 	mu   sync.Mutex
-	last map[types.UID]event // by what it is about
+	last map[event]time.Time // when each was written
 }
 
 // event is one that was written.
 type event struct {
-	text string // reason and message
-	at   time.Time
+	about types.UID
+	text  string // reason and message
 }
 
 func newEvents(recorder record.EventRecorder, now func() time.Time) *events {
-	return &events{recorder: recorder, now: now, last: map[types.UID]event{}}
+	return &events{recorder: recorder, now: now, last: map[event]time.Time{}}
 }
 
-// warn writes a Warning on the Node, unless the same was written just now. What a kubelet says may be in the message.
+// warn writes a Warning on the Node, unless the same was written lately. What a kubelet says may be in the message.
 func (e *events) warn(node *corev1.Node, reason, message string) {
 	message = shorten(finding.Clean(message))
 	if e.due(node.UID, reason+" "+message) {
@@ -58,15 +58,11 @@ func shorten(message string) string {
 func (e *events) due(about types.UID, text string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	now := e.now()
-	if last, ok := e.last[about]; ok && last.text == text && now.Sub(last.at) < repeatAfter {
+	now, this := e.now(), event{about, text}
+	if at, ok := e.last[this]; ok && now.Sub(at) < repeatAfter {
 		return false
 	}
-	for uid, old := range e.last { // of Nodes that are gone or well
-		if now.Sub(old.at) > 2*repeatAfter {
-			delete(e.last, uid)
-		}
-	}
-	e.last[about] = event{text, now}
+	maps.DeleteFunc(e.last, func(_ event, at time.Time) bool { return now.Sub(at) >= repeatAfter })
+	e.last[this] = now
 	return true
 }

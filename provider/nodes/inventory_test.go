@@ -274,9 +274,12 @@ func TestEvents_Due(t *testing.T) {
 		{0, "a", true},
 		{time.Second, "a", false},
 		{time.Second, "b", true},
+		{time.Second, "a", false}, // they take turns
+		{time.Second, "b", false},
+		{repeatAfter - 5*time.Second, "a", false},
 		{time.Second, "a", true},
-		{repeatAfter - time.Second, "a", false},
-		{time.Second, "a", true},
+		{time.Second, "b", false},
+		{time.Second, "b", true},
 	} {
 		now = now.Add(step.after)
 		if got := e.due("uid", step.words); got != step.want {
