@@ -67,6 +67,7 @@ func (c *Cloud) connectBalancer(factory informers.SharedInformerFactory, recorde
 	if c.config.LoadBalancers.Withdraws() {
 		machines := failover.New(failover.Settings{
 			Client: client, Nodes: factory.Core().V1().Nodes().Informer(), Recorder: recorder, Now: time.Now,
+			Slices: served.EndpointSlices,
 		})
 		go machines.Run(c.cluster.ctx)
 	}

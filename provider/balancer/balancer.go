@@ -27,6 +27,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -112,6 +113,11 @@ func New(s Settings) (*Balancer, error) {
 		}
 	}
 	return b, nil
+}
+
+// EndpointSlices are those of the cluster, from the cache, and must not be changed; false: it has not synced yet.
+func (b *Balancer) EndpointSlices() ([]*discoveryv1.EndpointSlice, bool) {
+	return b.caches.endpoints(), b.caches.slices.HasSynced()
 }
 
 // changed asks for a pass.

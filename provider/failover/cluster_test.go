@@ -34,6 +34,7 @@ type cluster struct {
 	answers map[string]Answer // Present, where there is none
 	stalled map[string]bool   // kubelets that do not renew their Lease
 	asked   int               // rounds
+	slices  []*discoveryv1.EndpointSlice
 	events  *record.FakeRecorder
 }
 
@@ -54,7 +55,8 @@ func newCluster(t *testing.T, count int) *cluster {
 	nameOf := func(address netip.Addr) string { return fmt.Sprintf("n%d", address.As4()[3]) }
 	c.NodeProber = New(Settings{
 		Client: c.client, Nodes: nodes, Recorder: c.events, Now: func() time.Time { return c.now },
-		Own: func() map[netip.Addr]bool { return map[netip.Addr]bool{netip.MustParseAddr("192.0.2.1"): true} },
+		Slices: func() ([]*discoveryv1.EndpointSlice, bool) { return c.slices, true },
+		Own:    func() map[netip.Addr]bool { return map[netip.Addr]bool{netip.MustParseAddr("192.0.2.1"): true} },
 		Ask: func(_ context.Context, address netip.Addr) Answer {
 			if a, ok := c.answers[nameOf(address)]; ok {
 				return a
@@ -68,6 +70,10 @@ func newCluster(t *testing.T, count int) *cluster {
 func (c *cluster) add(t *testing.T, objects ...runtime.Object) {
 	t.Helper()
 	for _, o := range objects {
+		if s, is := o.(*discoveryv1.EndpointSlice); is {
+			c.slices = append(c.slices, s)
+			continue
+		}
 		if err := c.client.Tracker().Add(o); err != nil {
 			t.Fatal(err)
 		}

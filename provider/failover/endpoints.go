@@ -1,17 +1,10 @@
 package failover
 
 import (
-	"context"
-	"fmt"
-
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/pager"
 )
 
 // pod is one that is an endpoint. Whoever may write EndpointSlices says so of pods in their namespace: a UID that is
@@ -29,32 +22,19 @@ type endpoints struct {
 	elsewhere map[types.NamespacedName]bool
 }
 
-// readEndpoints lists what serves on the Nodes that are gone, and who has endpoints on those that are there.
-func readEndpoints(
-	ctx context.Context, client kubernetes.Interface, gone []*corev1.Node, there map[string]bool,
-) (*endpoints, error) {
+// readEndpoints finds what serves on the Nodes that are gone, and who has endpoints on those that are there.
+func readEndpoints(slices []*discoveryv1.EndpointSlice, gone []*corev1.Node, there map[string]bool) *endpoints {
 	e := &endpoints{pods: map[string]map[pod][]types.NamespacedName{}, elsewhere: map[types.NamespacedName]bool{}}
 	for _, node := range gone {
 		e.pods[node.Name] = map[pod][]types.NamespacedName{}
 	}
-	list := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		return client.DiscoveryV1().EndpointSlices(metav1.NamespaceAll).List(ctx, options)
-	})
-	err := list.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
-		slice, ok := object.(*discoveryv1.EndpointSlice)
-		if !ok {
-			return fmt.Errorf("%T among them", object)
-		}
+	for _, slice := range slices {
 		service := types.NamespacedName{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}
 		for i := range slice.Endpoints {
 			e.add(service, &slice.Endpoints[i], there)
 		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list EndpointSlices: %w", err)
 	}
-	return e, nil
+	return e
 }
 
 func (e *endpoints) add(service types.NamespacedName, endpoint *discoveryv1.Endpoint, there map[string]bool) {

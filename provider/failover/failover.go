@@ -10,8 +10,8 @@
 // nor where fewer than a half of the other machines answer: then it is this process that is cut off. A pod stays where
 // no other one of its Service is on a machine that answers: there is nowhere else to send.
 //
-// Reads: Nodes, through the informer that it is given; while a machine does not answer, the Leases in kube-node-lease;
-// when one is gone, EndpointSlices. Writes: condition Ready of pods that are endpoints on a machine that is gone, as
+// Reads: Nodes and EndpointSlices, from the caches that it is given; while a machine does not answer, the Leases in
+// kube-node-lease. Writes: condition Ready of pods that are endpoints on a machine that is gone, as
 // kube-controller-manager does later (MarkPodsNotReady, k8s.io/kubernetes/pkg/controller/util/node), and an Event on
 // its Node. A kubelet that is alive after all puts its pods right within ten seconds. Running it twice: a pod that is
 // not Ready is left alone. A new leader does not know yet which machines have ever answered. It will not: touch a Node, delete
@@ -26,6 +26,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -50,6 +51,8 @@ type Settings struct {
 	Nodes    cache.SharedIndexInformer
 	Recorder record.EventRecorder
 	Now      func() time.Time
+	// Slices are the EndpointSlices of the cluster, from a cache; false: it has not synced yet.
+	Slices func() ([]*discoveryv1.EndpointSlice, bool)
 	// Ask asks a machine whether it is there. nil: by TCP.
 	Ask func(ctx context.Context, address netip.Addr) Answer
 	// Own are the addresses of the machine that this process runs on, which always answers. nil: as its interfaces say.

@@ -34,11 +34,12 @@ func (n *NodeProber) withdraw(ctx context.Context, gone []*corev1.Node, there ma
 	for _, node := range gone {
 		n.machines[node.UID].tried = n.Now()
 	}
-	e, err := readEndpoints(ctx, n.Client, gone, there)
-	if err != nil {
-		klog.ErrorS(err, "Failed to withdraw endpoints of failed machines", "machines", len(gone))
+	slices, known := n.Slices()
+	if !known {
+		klog.InfoS("Machines have failed, and EndpointSlices are not known yet; retrying", "machines", len(gone))
 		return
 	}
+	e := readEndpoints(slices, gone, there)
 	for _, node := range gone {
 		pods, others := e.dispensable(node.Name)
 		count, err := n.markAll(ctx, pods)
