@@ -56,6 +56,7 @@ func (a *Approver) next(ctx context.Context) bool {
 		return false
 	}
 	defer a.queue.Done(requester)
+	a.looks.note(requester, time.Now())
 	err := a.look(ctx, requester)
 	var held *Hold
 	switch {
@@ -68,6 +69,7 @@ func (a *Approver) next(ctx context.Context) bool {
 	default:
 		a.queue.Forget(requester)
 		a.held.Forget(requester)
+		a.looks.forget(requester)
 	}
 	return true
 }

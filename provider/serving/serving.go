@@ -93,6 +93,7 @@ type Approver struct {
 	requests cache.SharedIndexInformer
 	queue    workqueue.TypedRateLimitingInterface[string] // of requesters, so that one with many requests is one of many
 	held     workqueue.TypedRateLimiter[string]           // says when what stays pending is looked at again
+	looks    *looks
 	told     *told
 	metrics  *metrics
 }
@@ -103,7 +104,7 @@ const byRequester = "requester"
 // New makes an approver. It sends no request.
 func New(s Settings) (*Approver, error) {
 	a := &Approver{
-		Settings: s, told: &told{last: map[string]string{}},
+		Settings: s, told: &told{last: map[string]string{}}, looks: &looks{last: map[string]time.Time{}},
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute)),
 		held: workqueue.NewTypedItemExponentialFailureRateLimiter[string](lookAgain, lookSeldom),
@@ -168,10 +169,11 @@ func (a *Approver) deleted(object any) {
 	}
 }
 
-// nodeChanged looks again at what a Node's kubelet waits for.
+// nodeChanged looks again at what a Node's kubelet waits for, at once if the last look is not just over.
 func (a *Approver) nodeChanged(object any) {
 	if node, ok := object.(*corev1.Node); ok {
-		a.queue.Add(v1alpha1.NodeUserPrefix + node.Name)
+		requester := v1alpha1.NodeUserPrefix + node.Name
+		a.queue.AddAfter(requester, a.looks.pause(requester, time.Now()))
 	}
 }
 

@@ -54,9 +54,20 @@ func (a *Approver) tell(csr *certificatesv1.CertificateSigningRequest, held *Hol
 	if !a.told.due(csr.Name, held.Reason+" "+message) {
 		return
 	}
+	if !a.waits(csr) { // decided on or deleted while it was judged: nothing would forget it later
+		a.told.forget(csr.Name)
+		return
+	}
 	a.metrics.held.WithLabelValues(held.Reason).Inc()
 	klog.InfoS("A serving certificate stays pending", "csr", csr.Name, "reason", held.Reason, "why", message)
 	a.Recorder.Event(csr, corev1.EventTypeWarning, held.Reason, "the serving certificate is not approved: "+message)
+}
+
+// waits reports whether the request is still there and pending, as the cache has it now. The cache changes before its handlers forget one.
+func (a *Approver) waits(csr *certificatesv1.CertificateSigningRequest) bool {
+	object, there, err := a.requests.GetStore().GetByKey(csr.Name)
+	now, ok := object.(*certificatesv1.CertificateSigningRequest)
+	return err == nil && there && ok && now.UID == csr.UID && pending(now)
 }
 
 // metrics count nothing until they are registered.
