@@ -49,15 +49,10 @@ type Agent struct {
 	held        holder
 	wanted      atomic.Pointer[map[netip.Prefix]bool] // the watch reads it, sync writes it
 	reported    atomic.Pointer[reported]
+	damping     damping
 	masquerades []any // what table there is, and since when
 	masqueraded time.Time
 	said        string
-}
-
-// reported is what there is in the kernel, and what is not.
-type reported struct {
-	routes   []v1alpha1.AgentRoute
-	problems []v1alpha1.RouteProblem
 }
 
 // Report adds the number of routes to a report of this Node. It does not wait.
@@ -131,7 +126,7 @@ func (a *Agent) sync(ctx context.Context, now time.Time) (next time.Time, err er
 		for _, intent := range intents {
 			problems = append(problems, intent.problem(Foreign, owner))
 		}
-		a.report(nil, problems)
+		a.report(now, nil, problems)
 		return next, nil
 	}
 	intents, next = a.held.hold(now, intents)
@@ -140,7 +135,7 @@ func (a *Agent) sync(ctx context.Context, now time.Time) (next time.Time, err er
 	if err != nil {
 		return next, err
 	}
-	a.report(settled, append(problems, more...))
+	a.report(now, settled, append(problems, more...))
 	if a.CNIDir != "" {
 		return next, a.connectPods(now, nodes[self], nodes, intents)
 	}
@@ -211,20 +206,22 @@ func (a *Agent) setRoutes(intents []Intent) (settled []Intent, problems []v1alph
 }
 
 // report keeps it for Routes, and says so if something has changed.
-func (a *Agent) report(settled []Intent, problems []v1alpha1.RouteProblem) {
+func (a *Agent) report(now time.Time, settled []Intent, problems []v1alpha1.RouteProblem) {
 	slices.SortFunc(settled, func(a, b Intent) int { return comparePrefixes(a.Destination, b.Destination) })
-	slices.SortFunc(problems, func(a, b v1alpha1.RouteProblem) int {
-		return strings.Compare(a.Destination+" "+a.Node, b.Destination+" "+b.Node)
-	})
-	now := &reported{problems: problems}
+	sortProblems(problems)
+	current := &reported{problems: problems}
 	for _, intent := range settled {
 		r := v1alpha1.AgentRoute{Destination: intent.Destination.String(), Node: intent.Node}
 		if intent.Via.IsValid() {
 			r.Via = intent.Via.String()
 		}
-		now.routes = append(now.routes, r)
+		current.routes = append(current.routes, r)
 	}
-	if before := a.reported.Swap(now); !reflect.DeepEqual(before, now) {
+	if a.damping == nil {
+		a.damping = damping{}
+	}
+	current = a.damping.damp(now, current)
+	if before := a.reported.Swap(current); !reflect.DeepEqual(before, current) {
 		a.Changed()
 	}
 }

@@ -8,8 +8,8 @@
 // Reads: CertificateSigningRequests of the signer kubernetes.io/kubelet-serving, Nodes, ServiceCIDRs, Services, webhook
 // configurations, the ConfigMaps kube-public/cluster-info and kube-system/kubeadm-config, and the certificate of the API server.
 // Writes: the condition Approved of such requests, and Events on those that it leaves pending.
-// Running it twice: what is approved is not looked at again; the newest that are pending are, with every change of their
-// Node, and after a minute, two, four and so on, up to an hour. Two of them at once come to the same.
+// Running it twice: what is approved is not looked at again; the newest that are pending are, with changes of their Node,
+// five seconds apart, and after a minute, two, four and so on, up to an hour. Two of them at once come to the same.
 // It will not: deny. What it does not approve an administrator still can, and nothing is decided while anything that
 // has to be known cannot be asked for.
 package serving
