@@ -20,8 +20,8 @@ type View struct {
 	Node string
 	// Draining says that this Node gives away what it announces.
 	Draining bool
-	// Starting says that this Node has just booted, and may not carry packets yet. Level L2 needs no such word: the owner of an
-	// address keeps it, and a Node that starts has none.
+	// Starting says that this Node has just booted, and may not carry packets yet. Level L2 does not use it: the owner of an
+	// address keeps it, and a Node that starts owns none.
 	Starting bool
 	// Nodes, Agents and Pools by name.
 	Nodes  map[string]*corev1.Node
