@@ -47,10 +47,11 @@ const (
 
 // answer is what became of a call.
 type answer struct {
-	problem string        // why it has failed; empty: it has not
-	known   int64         // the greatest generation that the endpoint has seen, if it refuses ours for that; else 0
-	after   time.Duration // when the endpoint wants to be asked again
-	lost    bool          // there was none, since this Node does not own the address
+	problem  string        // why it has failed; empty: it has not
+	known    int64         // the greatest generation that the endpoint has seen, if it refuses ours for that; else 0
+	after    time.Duration // when the endpoint wants to be asked again
+	lost     bool          // there was none, since this Node does not own the address
+	outdated bool          // it does not count, since the hook, its token or the Node have changed
 }
 
 // result is that of metrics.

@@ -146,6 +146,9 @@ func (c *Caller) start(ctx context.Context, running *sync.WaitGroup) {
 		case w == nil:
 			c.begin(ctx, running, address, o, want)
 		case w.owned == o && !w.wants.same(want):
+			if !w.wants.sends(want) {
+				w.interrupt() // it may hang, at an endpoint that is no longer the right one
+			}
 			w.wants = want
 			w.poke()
 		}
@@ -158,7 +161,7 @@ func (c *Caller) start(ctx context.Context, running *sync.WaitGroup) {
 // begin starts a worker, which asks Run to look again when it has ended. The caller has the lock.
 func (c *Caller) begin(ctx context.Context, running *sync.WaitGroup, address netip.Addr, o *ownership, want order) {
 	ctx, end := context.WithCancel(ctx)
-	w := &worker{caller: c, address: address, owned: o, end: end, again: make(chan struct{}, 1), wants: want}
+	w := &worker{caller: c, address: address, owned: o, end: end, again: make(chan struct{}, 1), wants: want, interrupt: func() {}}
 	c.workers[address] = w
 	running.Go(func() {
 		defer end()
@@ -229,6 +232,12 @@ type order struct {
 func (o order) same(other order) bool {
 	o.body.Services, other.body.Services = nil, nil
 	return o.hook == other.hook && o.token == other.token && o.problem == other.problem && reflect.DeepEqual(o.body, other.body)
+}
+
+// sends is whether the other one sends the same to the same endpoint, however long that may take.
+func (o order) sends(other order) bool {
+	o.hook.Timeout, o.hook.RepeatAfter = other.hook.Timeout, other.hook.RepeatAfter
+	return o.same(other)
 }
 
 // order returns that for an address as the view has it now; false: its pool has no hook. The caller has the lock.

@@ -27,7 +27,7 @@ type endpoint struct {
 	twice   bool // two calls for one address at once
 	ended   int  // calls that were cancelled
 	last    string
-	takes   map[string]time.Duration
+	takes   map[string]time.Duration // by pool, or by URL
 	answers func(order) answer
 }
 
@@ -37,7 +37,7 @@ func (e *endpoint) send(ctx context.Context, o order) answer {
 	e.running[o.body.Address]++
 	e.last = o.token
 	e.twice = e.twice || e.running[o.body.Address] > 1
-	takes, answers := e.takes[o.body.Pool], e.answers
+	takes, answers := max(e.takes[o.body.Pool], e.takes[o.hook.URL]), e.answers
 	e.mu.Unlock()
 	var a answer
 	select {

@@ -27,7 +27,10 @@ type worker struct {
 	owned   *ownership
 	end     context.CancelFunc
 	again   chan struct{}
-	wants   order // under the lock of the caller
+
+	// Under the lock of the caller:
+	wants     order
+	interrupt context.CancelFunc // ends the call under way, if there is one
 }
 
 // poke asks for a call at once, since it would be another one.
@@ -43,13 +46,13 @@ func (w *worker) run(ctx context.Context) {
 	var retry time.Duration
 	var unready time.Time // since when it cannot be called
 	for raises := 0; ; {
-		want, there := w.order()
-		if !there {
+		want, a, there := w.call(ctx)
+		if !there || ctx.Err() != nil {
 			return
 		}
-		a := w.call(ctx, want)
-		if ctx.Err() != nil {
-			return
+		if a.outdated {
+			retry, raises = 0, 0
+			continue
 		}
 		if want.problem == "" {
 			unready = time.Time{}
@@ -84,17 +87,24 @@ func (w *worker) run(ctx context.Context) {
 	}
 }
 
-// order is the one of now. False: this Node does not own the address any more, or its pool has no hook.
-func (w *worker) order() (order, bool) {
+// order is the one of now, and the context of a call by it, which ends when the hook, its token or the Node change. False: this Node does
+// not own the address any more, or its pool has no hook.
+func (w *worker) order(ctx context.Context) (context.Context, order, bool) {
 	w.caller.mu.Lock()
 	defer w.caller.mu.Unlock()
 	if w.caller.owned[w.address] != w.owned {
-		return order{}, false
+		return ctx, order{}, false
 	}
 	want, there := w.caller.order(w.address)
 	w.wants = want
+	select {
+	case <-w.again: // this is what it was poked for
+	default:
+	}
+	w.interrupt()
+	ctx, w.interrupt = context.WithCancel(ctx)
 	want.body.Generation = w.owned.generation
-	return want, there
+	return ctx, want, there
 }
 
 // raise takes a generation greater than the one that the endpoint has, of a former owner whose clock is ahead.
@@ -104,25 +114,35 @@ func (w *worker) raise(known int64) {
 	w.owned.generation = max(known+1, w.owned.generation)
 }
 
-// call makes one call. Package l2 ends it when this Node loses the address; where the machine was suspended, it finds out later than this.
-func (w *worker) call(ctx context.Context, want order) answer {
-	if want.problem != "" {
-		return answer{problem: want.problem}
+// call makes one call, by the order of the moment at which it may begin: the hook may have changed while it waited for other calls. Package
+// l2 ends it when this Node loses the address; where the machine was suspended, it finds out later than this. False: see order.
+func (w *worker) call(ctx context.Context) (want order, a answer, there bool) {
+	release := func() {}
+	defer func() { release() }()
+	var calling context.Context
+	for pool := ""; ; pool = want.body.Pool {
+		calling, want, there = w.order(ctx)
+		if !there || want.problem != "" {
+			return want, answer{problem: want.problem}, there
+		}
+		if want.body.Pool == pool {
+			break
+		}
+		release()
+		if release, there = w.caller.slot(ctx, want.body.Pool); !there {
+			return want, answer{}, false
+		}
 	}
-	release, ok := w.caller.slot(ctx, want.body.Pool)
-	if !ok {
-		return answer{}
-	}
-	defer release()
 	if !w.caller.Owns(w.address) {
-		return answer{lost: true}
+		return want, answer{lost: true}, true
 	}
 	began := time.Now()
-	a := w.caller.send(ctx, want)
-	if ctx.Err() == nil {
-		w.caller.Observe(a.result(), time.Since(began))
+	a = w.caller.send(calling, want)
+	if calling.Err() != nil {
+		return want, answer{outdated: true}, true
 	}
-	return a
+	w.caller.Observe(a.result(), time.Since(began))
+	return want, a, true
 }
 
 // slot waits until few enough calls for addresses of the pool are under way; false: ctx is done.
@@ -136,7 +156,7 @@ func (c *Caller) slot(ctx context.Context, pool string) (release func(), ok bool
 	c.mu.Unlock()
 	select {
 	case <-ctx.Done():
-		return nil, false
+		return func() {}, false
 	case slots <- struct{}{}:
 		return func() { <-slots }, true
 	}

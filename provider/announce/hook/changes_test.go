@@ -1,0 +1,103 @@
+package hook
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/announce"
+)
+
+// hung has many addresses in a pool whose endpoint answers nothing for a minute, and an agent that owns them all.
+func hung(t *testing.T, a *agent, e *endpoint) (hooked func(v1alpha1.PoolHook), addresses int) {
+	t.Helper()
+	e.now(func() { e.takes["https://hung"] = time.Minute })
+	var many []string
+	for i := range 3*maxCalls + 1 {
+		many = append(many, fmt.Sprintf("198.51.100.%d", i))
+	}
+	hooked = func(hook v1alpha1.PoolHook) {
+		hook.Timeout = metav1.Duration{Duration: time.Minute}
+		a.Set(view("w1", map[string]v1alpha1.PoolHook{"hung": hook}, map[string][]string{"hung": many}))
+	}
+	hooked(v1alpha1.PoolHook{URL: "https://hung", TokenKey: "cloud"})
+	for _, address := range many {
+		a.Take(addr(address))
+	}
+	time.Sleep(time.Second)
+	return hooked, len(many)
+}
+
+// A changed hook takes effect at once, for calls that hang and for those that wait for them, however many there are.
+func TestCaller_ChangesWhileItHangs(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(hooked func(v1alpha1.PoolHook), tokens map[string][]byte)
+		is     func(order) bool
+	}{
+		{"the URL", func(hooked func(v1alpha1.PoolHook), _ map[string][]byte) {
+			hooked(v1alpha1.PoolHook{URL: "https://cloud", TokenKey: "cloud"})
+		}, func(o order) bool { return o.hook.URL == "https://cloud" }},
+		{"the CA, and the URL", func(hooked func(v1alpha1.PoolHook), _ map[string][]byte) {
+			hooked(v1alpha1.PoolHook{URL: "https://cloud", CA: "other", TokenKey: "cloud"})
+		}, func(o order) bool { return o.hook.CA == "other" }},
+		{"the token, and the URL", func(hooked func(v1alpha1.PoolHook), tokens map[string][]byte) {
+			tokens["cloud"] = []byte("new")
+			hooked(v1alpha1.PoolHook{URL: "https://cloud", TokenKey: "cloud"})
+		}, func(o order) bool { return o.token == "new" }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			runs(t, func(t *testing.T, a *agent, e *endpoint, _ *announce.View) {
+				a.do(func() { a.tokens = map[string][]byte{"cloud": []byte("old")} })
+				hooked, addresses := hung(t, a, e)
+				if n := len(e.seen()); n != maxCalls {
+					t.Fatalf("%d calls, want %d that hang", n, maxCalls)
+				}
+				a.do(func() { tt.change(hooked, a.tokens) })
+				time.Sleep(3 * time.Second)
+				calls, ended := e.all()
+				of := map[string]int{}
+				for _, o := range calls {
+					if of[o.body.Address]++; !tt.is(o) {
+						t.Fatalf("it still calls %s with token %q", o.hook.URL, o.token)
+					}
+				}
+				if len(of) != addresses || len(calls) != addresses || ended != maxCalls {
+					t.Errorf("%d calls for %d of %d addresses, %d cancelled; want one each", len(calls), len(of), addresses, ended)
+				}
+				if n := a.Failing(); n != 0 || len(a.said()) > 0 {
+					t.Errorf("calls that were cancelled count as failures: %d, %q", n, a.said())
+				}
+			})
+		})
+	}
+}
+
+// A call in flight ends when what it sends has changed, and not when only times have.
+func TestCaller_ChangesDuringACall(t *testing.T) {
+	runs(t, func(t *testing.T, a *agent, e *endpoint, v *announce.View) {
+		e.now(func() { e.takes["public"] = 10 * time.Second })
+		a.Take(addr(first))
+		time.Sleep(time.Second)
+		next := *v
+		next.Pools = map[string]*v1alpha1.AddressPool{"public": v.Pools["public"].DeepCopy()}
+		next.Pools["public"].Spec.Hook.RepeatAfter.Duration = time.Hour
+		a.Set(&next)
+		time.Sleep(2 * time.Second)
+		if calls, ended := e.all(); len(calls) != 1 || ended != 0 {
+			t.Errorf("another repeatAfter: %d calls, %d cancelled", len(calls), ended)
+		}
+		last := next
+		last.Nodes = map[string]*corev1.Node{"w1": v.Nodes["w1"].DeepCopy()}
+		last.Nodes["w1"].Spec.ProviderID = "cloud://other"
+		a.Set(&last)
+		time.Sleep(2 * time.Second)
+		if calls, ended := e.all(); len(calls) != 2 || ended != 1 || calls[1].body.ProviderID != "cloud://other" {
+			t.Errorf("another provider ID: %d calls, %d cancelled", len(calls), ended)
+		}
+	})
+}
