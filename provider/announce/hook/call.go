@@ -145,8 +145,8 @@ func allowed(u *url.URL) bool {
 	return u.Scheme == "https" || u.Scheme == "http" && err == nil && address.IsLoopback()
 }
 
-// describe says why there was no answer, without the URL, without numbers of the own port, which are others each time, and without
-// anything that the endpoint may have repeated.
+// describe says why there was no answer, in words that are the same at each attempt, since each new text is a write to the API server.
+// Tenants read it: names and addresses of the endpoint and of resolvers are left out, and what the endpoint may have repeated.
 func describe(ctx context.Context, err error, want order) string {
 	var of *url.Error
 	if errors.As(err, &of) {
@@ -161,13 +161,13 @@ func describe(ctx context.Context, err error, want order) string {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return fmt.Sprintf("has not answered within %s", want.hook.Timeout.Duration)
 	case errors.As(err, &verification):
-		text = "has a certificate that ca does not vouch for: " + verification.Err.Error()
+		text = distrusted(verification.Err)
 	case errors.As(err, &record), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
 		text = "speaks no TLS"
 	case errors.As(err, &alert):
 		text = "refuses TLS: " + alert.Error()
 	case errors.As(err, &operation) && operation.Op == "dial":
-		text = "cannot be reached: " + operation.Err.Error()
+		text = "cannot be reached: " + unreached(operation.Err)
 	case errors.As(err, &operation), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		text = "has ended the connection without an answer"
 	}
@@ -175,6 +175,37 @@ func describe(ctx context.Context, err error, want order) string {
 		text = strings.ReplaceAll(text, want.token, "...")
 	}
 	return text
+}
+
+// distrusted says what is wrong with a certificate. The errors have names of it, and of one that has expired the time of the attempt.
+func distrusted(err error) string {
+	var name x509.HostnameError
+	var authority x509.UnknownAuthorityError
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.As(err, &name):
+		return "has a certificate for another name"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "has a certificate that has expired or is not yet valid"
+	case errors.As(err, &invalid) && invalid.Detail != "":
+		invalid.Detail = ""
+		err = invalid
+	case errors.As(err, &authority):
+		return "has a certificate that ca does not vouch for"
+	}
+	return "has a certificate that ca does not vouch for: " + strings.TrimRight(err.Error(), ": ")
+}
+
+// unreached says why there is no connection. The error of a resolver has the name, the resolver's address and our port.
+func unreached(err error) string {
+	var lookup *net.DNSError
+	switch {
+	case !errors.As(err, &lookup):
+		return err.Error()
+	case lookup.IsNotFound:
+		return "its host name does not exist"
+	}
+	return "its host name cannot be resolved"
 }
 
 // clip keeps what a report, and a terminal, can have of a problem.
