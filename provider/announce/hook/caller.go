@@ -1,8 +1,8 @@
 // Package hook calls the HTTP endpoints that AddressPools name, when this Node becomes the owner of an address at level L2: where a
 // provider filters ARP and routes an address to the machine that its API names, that endpoint moves it there.
 //
-// Start at [Caller], which package l2 tells what this Node owns. worker.go has when an endpoint is called, and call.go what is sent and
-// what of an answer is read.
+// Start at [Caller], which package l2 tells what this Node owns. worker.go has when an endpoint is called, pace.go how often at
+// most, and call.go what is sent and what of an answer is read.
 //
 // Reads: an [announce.View], tokens. Writes: requests to the endpoints; nothing in the cluster and nothing in the kernel.
 // Running it twice: the second process calls for what it owns, with greater numbers.
@@ -58,6 +58,8 @@ type Caller struct {
 	owned   map[netip.Addr]*ownership
 	workers map[netip.Addr]*worker
 	calls   map[string]chan struct{} // by pool: one for each call under way
+	paces   map[netip.Addr]pace
+	swept   time.Time // when paces that are over were last removed
 }
 
 var _ announce.Announcer = (*Caller)(nil)
@@ -79,7 +81,7 @@ type failure struct {
 func New(o Options) *Caller {
 	return &Caller{
 		Options: o, wake: make(chan struct{}, 1), send: send, owned: map[netip.Addr]*ownership{}, workers: map[netip.Addr]*worker{},
-		calls: map[string]chan struct{}{},
+		calls: map[string]chan struct{}{}, paces: map[netip.Addr]pace{},
 	}
 }
 

@@ -27,6 +27,7 @@ type worker struct {
 	owned   *ownership
 	end     context.CancelFunc
 	again   chan struct{}
+	called  bool // that it has made a call; run alone reads it
 
 	// Under the lock of the caller:
 	wants     order
@@ -43,7 +44,7 @@ func (w *worker) poke() {
 
 // run calls until ctx is done.
 func (w *worker) run(ctx context.Context) {
-	var retry time.Duration
+	retry := w.rest(ctx)
 	var unready time.Time // since when it cannot be called
 	for raises := 0; ; {
 		want, a, there := w.call(ctx)
@@ -69,7 +70,8 @@ func (w *worker) run(ctx context.Context) {
 			continue
 		case a.problem != "":
 			retry = min(max(retryFirst, 2*retry), retryMost)
-			pause = max(jitter(retry), min(a.after, want.hook.RepeatAfter.Duration))
+			// No sooner than the endpoint says, and not all addresses at once.
+			pause = max(jitter(retry), wait.Jitter(min(a.after, want.hook.RepeatAfter.Duration), 0.1))
 		default:
 			retry = 0
 		}
@@ -136,6 +138,7 @@ func (w *worker) call(ctx context.Context) (want order, a answer, there bool) {
 	if !w.caller.Owns(w.address) {
 		return want, answer{lost: true}, true
 	}
+	w.paced()
 	began := time.Now()
 	a = w.caller.send(calling, want)
 	if calling.Err() != nil {

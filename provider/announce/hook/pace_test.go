@@ -1,0 +1,107 @@
+package hook
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/announce"
+)
+
+// flap lets an address come and go for a time.
+func flap(a *agent, address string, lasts time.Duration) {
+	for began := time.Now(); time.Since(began) < lasts; time.Sleep(100 * time.Millisecond) {
+		a.Take(addr(address))
+		time.Sleep(400 * time.Millisecond)
+		a.Lose(addr(address))
+	}
+}
+
+// An address that a Node takes again and again is called for after 1, 2, 4 ... 60 seconds, and at once when that has ended for a time.
+func TestCaller_Flaps(t *testing.T) {
+	runs(t, func(t *testing.T, a *agent, e *endpoint, _ *announce.View) {
+		flap(a, first, 100*time.Millisecond)
+		wants(t, "the first time", e.seen(), first)
+		time.Sleep(3 * time.Second)
+		a.Take(addr(first))
+		synctest.Wait()
+		wants(t, "again, after more than the gap", e.seen(), first)
+		a.Lose(addr(first))
+		flap(a, first, 20*time.Minute)
+		if n := len(e.seen()); n < 18 || n > 26 {
+			t.Errorf("%d calls in 20 minutes of 2,400 takeovers, want one a minute, and five at the beginning", n)
+		}
+		a.Take(addr(second))
+		synctest.Wait()
+		wants(t, "another address", e.seen(), second)
+		a.Take(addr(first))
+		time.Sleep(gapMost)
+		wants(t, "the flapping has ended", e.seen(), first)
+		a.Lose(addr(first))
+		time.Sleep(rested)
+		_ = e.seen()
+		a.Take(addr(first))
+		synctest.Wait()
+		wants(t, "after a rest", e.seen(), first)
+	})
+}
+
+// Retries do not begin from the shortest pause at each takeover.
+func TestCaller_FlapsAndFails(t *testing.T) {
+	runs(t, func(t *testing.T, a *agent, e *endpoint, _ *announce.View) {
+		e.now(func() { e.answers = func(order) answer { return answer{problem: "answers 503 Service Unavailable"} } })
+		flap(a, first, 10*time.Minute)
+		_ = e.seen()
+		for range 10 {
+			a.Take(addr(first))
+			time.Sleep(3 * time.Minute)
+			a.Lose(addr(first))
+		}
+		if n := len(e.seen()); n < 25 || n > 45 {
+			t.Errorf("%d calls in half an hour of an endpoint that fails, want one a minute", n)
+		}
+	})
+}
+
+// What is known of addresses that this Node has not taken for long is forgotten.
+func TestCaller_ForgetsPaces(t *testing.T) {
+	runs(t, func(t *testing.T, a *agent, _ *endpoint, _ *announce.View) {
+		var many []string
+		for i := range 200 {
+			many = append(many, fmt.Sprintf("198.51.100.%d", i))
+		}
+		a.Set(view("w1", map[string]v1alpha1.PoolHook{"many": {URL: "https://cloud"}}, map[string][]string{"many": many}))
+		for _, address := range many[1:] {
+			a.Take(addr(address))
+			synctest.Wait()
+			a.Lose(addr(address))
+		}
+		time.Sleep(rested)
+		a.Take(addr(many[0]))
+		synctest.Wait()
+		a.Caller.mu.Lock()
+		defer a.Caller.mu.Unlock()
+		if n := len(a.paces); n != 1 {
+			t.Errorf("%d addresses are remembered, want the one that is owned", n)
+		}
+	})
+}
+
+// Calls after Retry-After come no sooner than that, and not all at once.
+func TestCaller_RetryAfterIsSpread(t *testing.T) {
+	runs(t, func(t *testing.T, a *agent, e *endpoint, _ *announce.View) {
+		e.now(func() {
+			e.answers = func(order) answer { return answer{problem: "answers 503 Service Unavailable", after: 2 * time.Minute} }
+		})
+		a.Take(addr(first))
+		a.Take(addr(second))
+		synctest.Wait()
+		wants(t, "at once", e.seen(), first, second)
+		time.Sleep(2*time.Minute + time.Millisecond)
+		wants(t, "exactly after that time", e.seen())
+		time.Sleep(12 * time.Second)
+		wants(t, "a tenth later", e.seen(), first, second)
+	})
+}
