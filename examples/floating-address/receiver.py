@@ -18,6 +18,7 @@ import json
 import os
 import ssl
 import threading
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -33,7 +34,12 @@ MACHINES = json.loads(text(os.environ["MACHINES"]))
 ADDRESSES = {str(ipaddress.ip_address(a.strip())) for a in os.environ["ADDRESSES"].split(",")}
 TOKEN = text(os.environ["TOKEN_FILE"])
 ROBOT = os.environ.get("ROBOT_URL", "https://robot-ws.your-server.de")
+if not TOKEN:
+    raise SystemExit(f"TOKEN_FILE: {os.environ['TOKEN_FILE']} is empty, so that calls without a token would be accepted")
 LOGIN = base64.b64encode(f"{os.environ['ROBOT_USER']}:{text(os.environ['ROBOT_PASSWORD_FILE'])}".encode()).decode()
+
+CONNECTIONS = 128  # at once; agents make 32 calls at once for a pool, and one for each address
+DAY = 24 * 60 * 60 * 1_000_000  # microseconds, as generations are
 
 generations = {}  # the greatest of each address
 locks = {address: threading.Lock() for address in ADDRESSES}
@@ -47,8 +53,43 @@ def robot(address, target=None):
         return json.load(response)["failover"]["active_server_ip"]
 
 
+def read(call):
+    """Returns address, generation and node of a call. What is stored of a generation that no clock could have given, as 2**53, would refuse
+    the calls of all nodes until a restart: it is at most a day ahead."""
+    address, generation, node = call["address"], call["generation"], call["node"]
+    if not isinstance(address, str) or not isinstance(node, str):
+        raise ValueError("address and node are not text")
+    if type(generation) is not int:  # True is one, for isinstance
+        raise ValueError("generation is not an integer")
+    if not 0 < generation <= time.time_ns() // 1000 + DAY:
+        raise ValueError("generation is not between 1 and the time in a day, in microseconds: compare the clocks")
+    return address, generation, node
+
+
+class Server(ThreadingHTTPServer):
+    """Has a bounded number of connections, each of which is a thread. Those beyond are closed, and agents call again."""
+
+    request_queue_size = CONNECTIONS  # a takeover of many addresses calls for all at once
+    slots = threading.BoundedSemaphore(CONNECTIONS)
+
+    def process_request(self, request, client_address):
+        if not self.slots.acquire(blocking=False):
+            return self.shutdown_request(request)
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # there is no thread that gives the slot back
+            self.slots.release()
+            raise
+
+    def process_request_thread(self, request, client_address):
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self.slots.release()
+
+
 class Receiver(BaseHTTPRequestHandler):
-    timeout = 60
+    timeout = 10  # of one read or write: clients that send nothing must not keep their connection
 
     def do_PUT(self):
         if not hmac.compare_digest(self.headers.get("Authorization", "").encode(), ("Bearer " + TOKEN).encode()):
@@ -57,10 +98,11 @@ class Receiver(BaseHTTPRequestHandler):
             length = int(self.headers.get("Content-Length", ""))
             if not 0 <= length <= 65536:
                 return self.answer(413)
-            call = json.loads(self.rfile.read(length))
-            address, generation, target = call["address"], int(call["generation"]), MACHINES.get(call["node"])
-        except (ValueError, KeyError, TypeError):
+            address, generation, node = read(json.loads(self.rfile.read(length)))
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as err:
+            self.log_error("Refused a call: %s", err)
             return self.answer(400)
+        target = MACHINES.get(node)
         if address not in ADDRESSES or target is None:
             return self.answer(403)
         with locks[address]:
@@ -72,25 +114,29 @@ class Receiver(BaseHTTPRequestHandler):
                     robot(address, target)
             except urllib.error.HTTPError as err:
                 self.log_error("Robot answers %d for %s", err.code, address)
+                if err.code in (403, 429):  # too many calls in this hour
+                    return self.answer(503, retry_after=900)
                 return self.answer(502)
             except (OSError, ValueError, KeyError, TypeError) as err:
                 self.log_error("Robot does not answer for %s: %s", address, err)
                 return self.answer(502)
         return self.answer(200, {"address": address, "server": target})
 
-    def answer(self, status, body=None):
+    def answer(self, status, body=None, retry_after=None):
         data = json.dumps(body or {}).encode()
         self.close_connection = True
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
+        if retry_after:
+            self.send_header("Retry-After", str(retry_after))
         self.end_headers()
         self.wfile.write(data)
 
 
 def main():
     host, port = os.environ.get("LISTEN", "127.0.0.1:9000").rsplit(":", 1)
-    server = ThreadingHTTPServer((host, int(port)), Receiver)
+    server = Server((host, int(port)), Receiver)
     if "CERT_FILE" in os.environ:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(os.environ["CERT_FILE"])

@@ -1,6 +1,7 @@
 package examples
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -19,7 +21,7 @@ import (
 type robot struct {
 	mu      sync.Mutex
 	active  string
-	refuses bool
+	refuses int // with this status
 	posts   int
 }
 
@@ -31,8 +33,8 @@ func (r *robot) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case user != "#ws+a" || password != "secret" || req.URL.Path != "/failover/203.0.113.7":
 		w.WriteHeader(http.StatusUnauthorized)
 		return
-	case r.refuses:
-		w.WriteHeader(http.StatusConflict)
+	case r.refuses != 0:
+		w.WriteHeader(r.refuses)
 		return
 	case req.Method == http.MethodPost:
 		r.active = req.PostFormValue("active_server_ip")
@@ -47,72 +49,156 @@ func TestFloatingAddress(t *testing.T) {
 	server := httptest.NewServer(r)
 	t.Cleanup(server.Close)
 	address := receiver(t, server.URL)
-	call := func(token, target, node string, generation int) (int, string) {
-		t.Helper()
-		body := fmt.Sprintf(`{"address": %q, "node": %q, "providerID": "", "internalIPs": [], "pool": "p", "services": [], "generation": %d}`,
-			target, node, generation)
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://"+address+"/", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Authorization", "Bearer "+token)
-		response, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = response.Body.Close() }()
-		text, _ := io.ReadAll(response.Body)
-		return response.StatusCode, string(text)
-	}
 	for _, tt := range []struct {
 		name, token, address, node string
 		generation                 int
-		refuses                    bool
+		refuses                    int
 		want                       int
 		body, active               string
 		posts                      int
 	}{
-		{"another token", "wrong", "203.0.113.7", "w2", 1, false, 401, "{}", "198.51.100.11", 0},
-		{"another address", "good", "203.0.113.8", "w2", 1, false, 403, "{}", "198.51.100.11", 0},
-		{"another machine", "good", "203.0.113.7", "w9", 1, false, 403, "{}", "198.51.100.11", 0},
-		{"routed already", "good", "203.0.113.7", "w1", 5, false, 200, "198.51.100.11", "198.51.100.11", 0},
-		{"the next owner", "good", "203.0.113.7", "w2", 6, false, 200, "198.51.100.12", "198.51.100.12", 1},
-		{"a late call", "good", "203.0.113.7", "w1", 5, false, 409, `{"generation": 6}`, "198.51.100.12", 1},
-		{"a repetition", "good", "203.0.113.7", "w2", 6, false, 200, "198.51.100.12", "198.51.100.12", 1},
-		{"Robot refuses", "good", "203.0.113.7", "w1", 7, true, 502, "{}", "198.51.100.12", 1},
-		{"Robot answers again", "good", "203.0.113.7", "w1", 7, false, 200, "198.51.100.11", "198.51.100.11", 2},
+		{"another token", "wrong", "203.0.113.7", "w2", 1, 0, 401, "{}", "198.51.100.11", 0},
+		{"another address", "good", "203.0.113.8", "w2", 1, 0, 403, "{}", "198.51.100.11", 0},
+		{"another machine", "good", "203.0.113.7", "w9", 1, 0, 403, "{}", "198.51.100.11", 0},
+		{"routed already", "good", "203.0.113.7", "w1", 5, 0, 200, "198.51.100.11", "198.51.100.11", 0},
+		{"the next owner", "good", "203.0.113.7", "w2", 6, 0, 200, "198.51.100.12", "198.51.100.12", 1},
+		{"a late call", "good", "203.0.113.7", "w1", 5, 0, 409, `{"generation": 6}`, "198.51.100.12", 1},
+		{"a repetition", "good", "203.0.113.7", "w2", 6, 0, 200, "198.51.100.12", "198.51.100.12", 1},
+		{"Robot refuses", "good", "203.0.113.7", "w1", 7, 409, 502, "{}", "198.51.100.12", 1},
+		{"Robot limits calls", "good", "203.0.113.7", "w1", 7, 403, 503, "{}", "198.51.100.12", 1},
+		{"Robot limits calls by another status", "good", "203.0.113.7", "w1", 7, 429, 503, "{}", "198.51.100.12", 1},
+		{"Robot answers again", "good", "203.0.113.7", "w1", 7, 0, 200, "198.51.100.11", "198.51.100.11", 2},
 	} {
 		r.mu.Lock()
 		r.refuses = tt.refuses
 		r.mu.Unlock()
-		code, body := call(tt.token, tt.address, tt.node, tt.generation)
+		sent := fmt.Sprintf(asked, strconv.Quote(tt.address), strconv.Quote(tt.node), strconv.Itoa(tt.generation))
+		code, body, later := put(t, address, tt.token, sent)
+		if (code == http.StatusServiceUnavailable) != (later == "900") {
+			t.Errorf("%s: it answers %d, and Retry-After: %q", tt.name, code, later)
+		}
 		if code != tt.want || !strings.Contains(body, tt.body) || r.active != tt.active || r.posts != tt.posts {
 			t.Errorf("%s: got %d %s, routed to %s after %d changes; want %+v", tt.name, code, body, r.active, r.posts, tt)
 		}
 	}
 }
 
-// receiver runs the program, and returns where it listens.
-func receiver(t *testing.T, robot string) string {
+// asked is the body of a call, without address, node and generation.
+const asked = `{"address": %s, "node": %s, "providerID": "", "internalIPs": [], "pool": "p", "services": [], "generation": %s}`
+
+// put makes a call, as agents do.
+func put(t *testing.T, address, token, body string) (code int, text, later string) {
 	t.Helper()
-	dir := t.TempDir()
-	for name, text := range map[string]string{
-		"machines.json": `{"w1": "198.51.100.11", "w2": "198.51.100.12"}`, "token.txt": "good\n", "password.txt": "secret\n",
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://"+address+"/", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := l.Addr().String()
-	_ = l.Close()
-	cmd := exec.CommandContext(t.Context(), "python3", root+"/floating-address/receiver.py")
-	cmd.Env = append(os.Environ(), "MACHINES="+dir+"/machines.json", "ADDRESSES=203.0.113.7", "TOKEN_FILE="+dir+"/token.txt", "ROBOT_USER=#ws+a",
-		"ROBOT_PASSWORD_FILE="+dir+"/password.txt", "LISTEN="+address, "ROBOT_URL="+robot)
-	cmd.Stderr = os.Stderr
+	req.Header.Set("Authorization", "Bearer "+token)
+	response, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err.Error(), ""
+	}
+	defer func() { _ = response.Body.Close() }()
+	read, _ := io.ReadAll(response.Body)
+	return response.StatusCode, string(read), response.Header.Get("Retry-After")
+}
+
+// A call that cannot be one of an agent is refused, and leaves nothing that would refuse those of agents.
+func TestFloatingAddress_Refuses(t *testing.T) {
+	server := httptest.NewServer(&robot{active: "198.51.100.11"})
+	t.Cleanup(server.Close)
+	address := receiver(t, server.URL)
+	at := func(d time.Duration) string { return strconv.FormatInt(time.Now().Add(d).UnixMicro(), 10) }
+	const ip, node = `"203.0.113.7"`, `"w1"`
+	for _, tt := range []struct {
+		name, address, node, generation string
+		want                            int
+	}{
+		{"the greatest number that agents know", ip, node, "9007199254740991", 400},
+		{"a greater number", ip, node, strings.Repeat("9", 40), 400},
+		{"thousands of digits", ip, node, strings.Repeat("9", 5000), 400},
+		{"a number with an exponent", ip, node, "1e30", 400},
+		{"Infinity", ip, node, "Infinity", 400},
+		{"a number beyond floating-point ones", ip, node, "1e999", 400},
+		{"NaN", ip, node, "NaN", 400},
+		{"a fraction", ip, node, "1.5", 400},
+		{"true", ip, node, "true", 400},
+		{"text", ip, node, `"1"`, 400},
+		{"null", ip, node, "null", 400},
+		{"zero", ip, node, "0", 400},
+		{"a negative number", ip, node, "-1", 400},
+		{"two days ahead", ip, node, at(48 * time.Hour), 400},
+		{"a list for address", "[" + ip + "]", node, "1", 400},
+		{"an object for address", "{}", node, "1", 400},
+		{"a number for address", "7", node, "1", 400},
+		{"a list for node", ip, "[]", "1", 400},
+		{"a number for node", ip, "1", "1", 400},
+		{"nested beyond any use", strings.Repeat("[", 60000), node, "1", 400},
+		{"a call of an agent", ip, node, at(0), 200},
+		{"a clock that is an hour ahead", ip, node, at(time.Hour), 200},
+	} {
+		if code, body, _ := put(t, address, "good", fmt.Sprintf(asked, tt.address, tt.node, tt.generation)); code != tt.want {
+			t.Errorf("%s: got %d %s, want %d", tt.name, code, body, tt.want)
+		}
+	}
+}
+
+// The receiver does not start with an empty token, which "Authorization: Bearer" alone would have.
+func TestFloatingAddress_EmptyToken(t *testing.T) {
+	cmd, _ := command(t, "http://127.0.0.1:1", " \n")
+	cmd.Stderr = nil
+	ended := time.AfterFunc(10*time.Second, func() { _ = cmd.Process.Kill() })
+	defer ended.Stop()
+	out, err := cmd.CombinedOutput()
+	if want := "token.txt is empty"; err == nil || !strings.Contains(string(out), want) || strings.Contains(string(out), "Traceback") {
+		t.Errorf("it ended with %v: %s\nwant: %s", err, out, want)
+	}
+}
+
+// Connections that send nothing are bounded. Those beyond are closed, and the receiver answers as soon as there are fewer.
+func TestFloatingAddress_ManyConnections(t *testing.T) {
+	server := httptest.NewServer(&robot{active: "198.51.100.11"})
+	t.Cleanup(server.Close)
+	address := receiver(t, server.URL)
+	var idle []net.Conn
+	for range 160 {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		idle = append(idle, conn)
+	}
+	open := func(conn net.Conn, within time.Duration) bool {
+		_ = conn.SetReadDeadline(time.Now().Add(within))
+		_, err := conn.Read(make([]byte, 1))
+		return errors.Is(err, os.ErrDeadlineExceeded)
+	}
+	for i, conn := range idle[128:] {
+		if open(conn, 5*time.Second) {
+			t.Fatalf("connection %d of 160 is open, want those beyond 128 closed", 128+i)
+		}
+	}
+	if !open(idle[0], 20*time.Millisecond) || !open(idle[100], 20*time.Millisecond) {
+		t.Error("one of the first 128 connections was closed")
+	}
+	for _, conn := range idle {
+		_ = conn.Close()
+	}
+	body := fmt.Sprintf(asked, `"203.0.113.7"`, `"w1"`, "1")
+	code := 0
+	for began := time.Now(); code != http.StatusOK && time.Since(began) < 5*time.Second; time.Sleep(20 * time.Millisecond) {
+		code, _, _ = put(t, address, "good", body)
+	}
+	if code != http.StatusOK {
+		t.Errorf("after they have ended, it answers %d", code)
+	}
+}
+
+// receiver runs the program, and returns where it listens.
+func receiver(t *testing.T, robot string) string {
+	t.Helper()
+	cmd, address := command(t, robot, "good\n")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -125,4 +211,28 @@ func receiver(t *testing.T, robot string) string {
 	}
 	t.Fatal("the receiver does not listen")
 	return ""
+}
+
+// command is the program with its files, and where it will listen.
+func command(t *testing.T, robot, token string) (cmd *exec.Cmd, address string) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"machines.json": `{"w1": "198.51.100.11", "w2": "198.51.100.12"}`, "token.txt": token, "password.txt": "secret\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address = l.Addr().String()
+	_ = l.Close()
+	cmd = exec.CommandContext(t.Context(), "python3", root+"/floating-address/receiver.py")
+	cmd.Env = append(os.Environ(), "MACHINES="+dir+"/machines.json", "ADDRESSES=203.0.113.7", "TOKEN_FILE="+dir+"/token.txt", "ROBOT_USER=#ws+a",
+		"ROBOT_PASSWORD_FILE="+dir+"/password.txt", "LISTEN="+address, "ROBOT_URL="+robot)
+	cmd.Stderr = os.Stderr
+	return cmd, address
 }
