@@ -2,6 +2,7 @@ package hook
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -57,7 +58,10 @@ func TestCaller_ChangesWhileItHangs(t *testing.T) {
 				if n := len(e.seen()); n != maxCalls {
 					t.Fatalf("%d calls, want %d that hang", n, maxCalls)
 				}
-				a.do(func() { tt.change(hooked, a.tokens) })
+				a.do(func() { // a reader has the former map
+					a.tokens = maps.Clone(a.tokens)
+					tt.change(hooked, a.tokens)
+				})
 				time.Sleep(3 * time.Second)
 				calls, ended := e.all()
 				of := map[string]int{}
