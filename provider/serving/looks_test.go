@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A kubelet that changes its Node all the time has its pending request judged every few seconds. A change after a rest is looked at at once.
+// A kubelet that changes its Node all the time has its request judged every ten seconds. A change after a rest is looked at at once.
 func TestNodeChanged_Pace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := honest()
@@ -38,10 +38,10 @@ func TestNodeChanged_Pace(t *testing.T) {
 		for end := time.Now().Add(50 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 			a.nodeChanged(f.node)
 		}
-		if got, want := looks(), int(50*time.Second/changePause); got < want || got > 2*want { // a change may come as the pause ends
-			t.Errorf("%d looks in 50 s of changes, want %d to %d", got, want, 2*want)
+		if got := looks(); got < 8 || got > 20 { // a change may come as a pause ends
+			t.Errorf("%d looks in 50 s of changes, want 8 to 20", got)
 		}
-		time.Sleep(changePause)
+		time.Sleep(2 * changePauseMost) // one was still to come
 		before := looks()
 		if a.nodeChanged(f.node); looks() != before+1 {
 			t.Errorf("%d looks at a change after a rest, want one at once", looks()-before)

@@ -9,7 +9,7 @@
 // configurations, the ConfigMaps kube-public/cluster-info and kube-system/kubeadm-config, and the certificate of the API server.
 // Writes: the condition Approved of such requests, and Events on those that it leaves pending.
 // Running it twice: what is approved is not looked at again; the newest that are pending are, with changes of their Node,
-// five seconds apart, and after a minute, two, four and so on, up to an hour. Two of them at once come to the same.
+// up to ten seconds apart, and after a minute, two, four and so on, up to an hour. Two of them at once come to the same.
 // It will not: deny. What it does not approve an administrator still can, and nothing is decided while anything that
 // has to be known cannot be asked for.
 package serving
@@ -104,7 +104,7 @@ const byRequester = "requester"
 // New makes an approver. It sends no request.
 func New(s Settings) (*Approver, error) {
 	a := &Approver{
-		Settings: s, told: &told{last: map[string]string{}}, looks: &looks{last: map[string]time.Time{}},
+		Settings: s, told: &told{last: map[string]string{}}, looks: &looks{next: map[string]look{}},
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute)),
 		held: workqueue.NewTypedItemExponentialFailureRateLimiter[string](lookAgain, lookSeldom),
@@ -173,7 +173,7 @@ func (a *Approver) deleted(object any) {
 func (a *Approver) nodeChanged(object any) {
 	if node, ok := object.(*corev1.Node); ok {
 		requester := v1alpha1.NodeUserPrefix + node.Name
-		a.queue.AddAfter(requester, a.looks.pause(requester, time.Now()))
+		a.queue.AddAfter(requester, a.looks.wait(requester, time.Now()))
 	}
 }
 
