@@ -16,9 +16,8 @@ import (
 const longestWithout = 20 * time.Second
 
 // TestModes changes the mode of a cluster's manager, with one control plane and with three, and reads from the audit
-// logs of the API servers who wrote when.
+// logs of the API servers who wrote when. It is about seconds, so it runs before the tests that run in parallel.
 func TestModes(t *testing.T) {
-	t.Parallel()
 	l := up(t, "modes", 3, 1)
 	for _, cp := range []string{"cp1", "cp2", "cp3"} {
 		l.must(t, cp, withAudit)
