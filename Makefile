@@ -19,7 +19,7 @@ DIST     ?= dist
 REGISTRY ?= ghcr.io/ccmadm
 # What differs from its neighbours in length more than in kind: left to make long, unless RUN names it.
 LONG    := ^TestSecrets|^TestCrash_AtRandom|^TestRealCCM_VSphere|^TestFaults_(AWS|Cloud|DaemonSet|Inventory|Objects|Sample|StaticPod|VSphere)
-LONG    := $(LONG)|^TestModes/^three|^TestMachineIdentity|^TestImageMissing|^TestRehearse|^TestCatalogue_Machine|^TestMigrationByBGP|^TestControlPlaneVIP
+LONG    := $(LONG)|^TestModes/(^three|01)|^TestMachineIdentity|^TestImageMissing|^TestRehearse|^TestCatalogue_Machine|^TestMigrationByBGP|^TestControlPlaneVIP
 # What unit tests, or another test on machines, show as well, and what takes three control planes.
 LONG    := $(LONG)|^TestControlPlanes|^TestInventory|^TestDaemonSet|^TestConfigurer|^TestLeastPrivilege|^TestDoctorHost|^TestExternalCA
 LONG    := $(LONG)|^TestLint_Vendors|^TestInitAgain|^TestRealCCM_AWS|^TestLoadBalancerBehaviour|^TestDoctorProbe|^TestDoctorPowerCut|^TestLoadBalancerSuite

@@ -44,12 +44,16 @@ func TestModes(t *testing.T) {
 		t.Logf("exit status %d\n%s\n%s", r.code, r.out, l.must(t, "cp1", "ccmadm journal"))
 		t.Logf("%s", l.must(t, "cp1", "ccmadm apply -f /root/cloud.yaml && ccmadm diff && ccmadm journal"))
 	})
-	join := l.joinCommand(t) + " --control-plane --certificate-key " + certificateKey(out)
+	t.Run("three control planes", func(t *testing.T) { l.modesOfThree(t, certificateKey(out)) })
+}
+
+func (l *lab) modesOfThree(t *testing.T, key string) {
+	join := l.joinCommand(t) + " --control-plane --certificate-key " + key
 	for _, cp := range []string{"cp2", "cp3"} {
 		l.must(t, cp, join)
 	}
 	for _, mode := range []string{"DaemonSet", "StaticPod"} {
-		t.Run("three control planes, to "+mode, func(t *testing.T) {
+		t.Run("to "+mode, func(t *testing.T) {
 			start := time.Now()
 			l.must(t, "cp1", cloudDocument+"'mode: "+mode+"' > /root/cloud.yaml")
 			for i, node := range []string{"cp1", "cp2", "cp3"} {
