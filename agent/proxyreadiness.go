@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/ccmadm/ccmadm/provider/announce"
+	"github.com/ccmadm/ccmadm/provider/changes"
 )
 
 // proxyPollInterval is how often this Node's kube-proxy is asked whether it knows of an endpoint.
@@ -101,10 +102,7 @@ func healthURLs(node netip.Addr, names []types.NamespacedName, services cache.St
 func (p *proxyReadiness) ask(ctx context.Context, url string, q *question) {
 	pause, began := proxyPollInterval, time.Now()
 	for p.without(ctx, url) {
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+		changes.Sleep(ctx, pause)
 		if time.Since(began) > proxyPollSoon {
 			pause = min(2*pause, proxyPollMost)
 		}

@@ -158,7 +158,7 @@ func (h *bgpHolder) release(ctx context.Context) error {
 	drained, cancel := context.WithTimeout(ctx, drainTime)
 	defer cancel()
 	err := h.speaker.Drain(drained)
-	sleep(drained, withdrawTime)
+	changes.Sleep(drained, withdrawTime)
 	return errors.Join(err, removeFromLoopback(h.address), h.speaker.Close(ctx))
 }
 

@@ -10,6 +10,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"github.com/ccmadm/ccmadm/provider/changes"
 )
 
 const (
@@ -52,7 +54,7 @@ func (h *health) watch(ctx context.Context, tell func(bool) error) {
 	healthy, refused, failures := false, false, 0
 	var next time.Duration
 	_ = tell(false) // nothing is to be done for it that can fail
-	for ; ctx.Err() == nil; sleep(ctx, next) {
+	for ; ctx.Err() == nil; changes.Sleep(ctx, next) {
 		next = healthInterval
 		switch err := h.ask(ctx); {
 		case err == nil:

@@ -14,6 +14,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/announce"
+	"github.com/ccmadm/ccmadm/provider/changes"
 )
 
 // addressPool is the pool of the address in a view, which has the interface.
@@ -127,7 +128,7 @@ func (h *holder) release() error {
 // follow keeps the list of control planes as the API server has it, until ctx is done. What it does not say stays as it
 // was.
 func (h *holder) follow(ctx context.Context, kubeconfig string) error {
-	for ; ctx.Err() == nil; sleep(ctx, 2*time.Second) {
+	for ; ctx.Err() == nil; changes.Sleep(ctx, 2*time.Second) {
 		config, err := clientcmd.BuildConfigFromFlags("", kubeconfig) // kubeadm renews its certificate once a year
 		if err != nil {
 			continue // kubeadm has not written it yet
@@ -150,11 +151,4 @@ func (h *holder) follow(ctx context.Context, kubeconfig string) error {
 		}
 	}
 	return nil
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"k8s.io/klog/v2"
+
+	"github.com/ccmadm/ccmadm/provider/changes"
 )
 
 // keepInterval is that of looks whether lo still has the address: `ip address flush dev lo` and programs that configure
@@ -16,7 +18,7 @@ const keepInterval = time.Second
 
 // keepOnLoopback calls place each second until ctx is done.
 func keepOnLoopback(ctx context.Context, place func()) {
-	for sleep(ctx, keepInterval); ctx.Err() == nil; sleep(ctx, keepInterval) {
+	for changes.Sleep(ctx, keepInterval); ctx.Err() == nil; changes.Sleep(ctx, keepInterval) {
 		place()
 	}
 }

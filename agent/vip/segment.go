@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/ccmadm/ccmadm/provider/changes"
 )
 
 const (
@@ -16,7 +18,7 @@ const (
 
 // watchSegment looks whether this machine could answer for the address, whichever machine has it, until ctx is done.
 func (h *holder) watchSegment(ctx context.Context) {
-	for ; ctx.Err() == nil; sleep(ctx, segmentInterval) {
+	for ; ctx.Err() == nil; changes.Sleep(ctx, segmentInterval) {
 		h.looked(h.answerable(h.address))
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/agent/metrics"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/changes"
 )
 
 // statePath is where the static pod says what it knows, beside /readyz.
@@ -60,7 +61,7 @@ func (h *bgpHolder) report(ctx context.Context) v1alpha1.VIPReport {
 // watchVotes logs each second which votes are missing, when that is others than before, and has been twice in a row.
 func watchVotes(ctx context.Context, report func() v1alpha1.VIPReport) {
 	var last, told []string
-	for ; ctx.Err() == nil; sleep(ctx, keepInterval) {
+	for ; ctx.Err() == nil; changes.Sleep(ctx, keepInterval) {
 		r := report()
 		if slices.Equal(last, r.Unheard) && !slices.Equal(told, last) {
 			told = last

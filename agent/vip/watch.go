@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/changes"
 )
 
 // Watch asks the static pod on this machine for its report, for that of the agent.
@@ -28,7 +29,7 @@ func NewWatch(changed func()) *Watch {
 // Run asks each second until ctx is done. A machine without the pod has no report.
 func (v *Watch) Run(ctx context.Context) {
 	client := &http.Client{Timeout: time.Second}
-	for ; ctx.Err() == nil; sleep(ctx, keepInterval) {
+	for ; ctx.Err() == nil; changes.Sleep(ctx, keepInterval) {
 		next, err := v.ask(ctx, client)
 		if err != nil {
 			next = nil

@@ -10,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/changes"
 )
 
 // Watcher keeps a store up to date from a source, and the last good copy as good as the store.
@@ -65,10 +66,8 @@ func (w *Watcher) load(ctx context.Context) (Saved, error) {
 			return saved, err
 		}
 		klog.ErrorS(err, "Cannot read the last good inventory; retrying", "retry", pause)
-		select {
-		case <-ctx.Done():
+		if !changes.Sleep(ctx, pause) {
 			return Saved{}, ctx.Err()
-		case <-time.After(pause):
 		}
 	}
 }
