@@ -84,17 +84,10 @@ func (p *planner) checkSources() {
 
 // sources are the clients that the Service lets in; none: all.
 func sources(s *corev1.Service) []netip.Prefix {
-	texts := s.Spec.LoadBalancerSourceRanges
-	if len(texts) == 0 {
-		texts = strings.Split(s.Annotations[corev1.AnnotationLoadBalancerSourceRangesKey], ",")
+	if texts := s.Spec.LoadBalancerSourceRanges; len(texts) > 0 {
+		return allocator.Prefixes(listed(strings.Join(texts, ",")))
 	}
-	var list []netip.Prefix
-	for _, text := range texts {
-		if prefix, err := netip.ParsePrefix(strings.TrimSpace(text)); err == nil {
-			list = append(list, prefix.Masked())
-		}
-	}
-	return list
+	return allocator.Prefixes(listed(s.Annotations[corev1.AnnotationLoadBalancerSourceRangesKey]))
 }
 
 func (p *planner) checkFamilies() {
@@ -240,15 +233,15 @@ func (p *Plan) refused(force, wrote bool) error {
 	if failed == 0 {
 		return nil
 	}
-	e := finding.Preflightf("move the address of Service/%s to Service/%s: %s failed, and nothing was changed", p.Old, p.New,
-		finding.Count(failed, "check"))
+	const again = "do what the checks say, then run the same command again"
+	what := fmt.Sprintf("move the address of Service/%s to Service/%s: %s failed", p.Old, p.New, finding.Count(failed, "check"))
 	if wrote {
-		e = finding.Preflightf("move the address of Service/%s to Service/%s: %s failed after annotation %s was set on Service/%s", p.Old, p.New,
-			finding.Count(failed, "check"), v1alpha1.MoveToAnnotation, p.Old)
-		return e.WithHint("do what the checks say, then run the same command again, which goes on; %s", p.takeBack())
+		return finding.Preflightf("%s after annotation %s was set on Service/%s", what, v1alpha1.MoveToAnnotation, p.Old).
+			WithHint("%s, which goes on; %s", again, p.takeBack())
 	}
+	e := finding.Preflightf("%s, and nothing was changed", what)
 	if hard == 0 {
 		return e.WithHint("do what the checks say, or use --force")
 	}
-	return e.WithHint("do what the checks say, then run the same command again")
+	return e.WithHint("%s", again)
 }

@@ -109,36 +109,43 @@ func (p *planner) released() bool {
 	if p.old == nil || p.next == nil || p.old.Spec.Type == corev1.ServiceTypeLoadBalancer {
 		return false
 	}
+	var given []netip.Addr
 	for _, m := range allocator.MovesOf(p.old) {
 		if m.To == p.name {
-			p.addresses, p.Addresses = append(p.addresses, m.Address), append(p.Addresses, m.Address.String())
+			given = append(given, m.Address)
 		}
 	}
-	if len(p.addresses) == 0 || !p.arrived(p.old, p.next) {
-		p.addresses, p.Addresses = nil, nil
+	if len(given) == 0 || !arrived(given, p.old, p.next) {
 		return false
 	}
+	p.mean(given)
 	p.State = Moved
 	return true
 }
 
+// mean notes which addresses the plan is about.
+func (p *Plan) mean(addresses []netip.Addr) {
+	p.addresses = addresses
+	for _, address := range addresses {
+		p.Addresses = append(p.Addresses, address.String())
+	}
+}
+
 // find tells which addresses are meant: those of a move that has begun or is done, and of a family without any, those of OLD.
 func (p *planner) find() {
+	var begun, rest []netip.Addr
 	for _, m := range allocator.MovesOf(p.old) {
 		c := p.claim(m.Address)
 		if m.To == p.name && c != nil && (c.Has(p.name) || c.Has(p.oldName)) && p.asks(m.Address) {
-			p.addresses = append(p.addresses, m.Address)
+			begun = append(begun, m.Address)
 		}
 	}
-	begun := slices.Clone(p.addresses)
 	for _, address := range allocator.Earlier(p.old, true) {
 		if c := p.claim(address); c != nil && c.Has(p.oldName) && !slices.ContainsFunc(begun, sameFamily(address)) {
-			p.addresses = append(p.addresses, address)
+			rest = append(rest, address)
 		}
 	}
-	for _, address := range p.addresses {
-		p.Addresses = append(p.Addresses, address.String())
-	}
+	p.mean(slices.Concat(begun, rest))
 }
 
 // asks reports whether NEW asks for the address by now.
@@ -184,17 +191,19 @@ func (p *planner) set(s *corev1.Service, annotation, value string) {
 
 // same ignores spaces and the order.
 func same(a, b string) bool {
-	list := func(text string) []string {
-		return slices.Sorted(slices.Values(strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == ' ' })))
-	}
-	return slices.Equal(list(a), list(b))
+	return slices.Equal(slices.Sorted(slices.Values(listed(a))), slices.Sorted(slices.Values(listed(b))))
+}
+
+// listed are the items of a list with commas or spaces between.
+func listed(text string) []string {
+	return strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == ' ' })
 }
 
 // judgeState tells a new move from one that has begun, or is done.
 func (p *planner) judgeState() {
 	switch {
 	case len(p.Changes) > 0:
-	case p.arrived(p.old, p.next):
+	case arrived(p.addresses, p.old, p.next):
 		p.State = Moved
 	default:
 		p.State = UnderWay
@@ -202,9 +211,9 @@ func (p *planner) judgeState() {
 }
 
 // arrived reports whether NEW has all of the addresses, and OLD none of them.
-func (p *Plan) arrived(old, next *corev1.Service) bool {
+func arrived(addresses []netip.Addr, old, next *corev1.Service) bool {
 	before, after := allocator.Earlier(old, true), allocator.Earlier(next, true)
-	for _, address := range p.addresses {
+	for _, address := range addresses {
 		if slices.Contains(before, address) || !slices.Contains(after, address) {
 			return false
 		}

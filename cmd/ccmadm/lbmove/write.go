@@ -33,12 +33,9 @@ func (m *move) write(ctx context.Context, p *Plan) (again bool, _ error) {
 			if patch == nil {
 				continue
 			}
-			options := metav1.PatchOptions{FieldManager: v1alpha1.FieldManager}
-			if dry {
-				options.DryRun = []string{metav1.DryRunAll}
-			}
-			if err = m.patch(ctx, s, patch, options); err != nil {
-				return apierrors.IsConflict(err), p.unwritten(s, dry && !m.wrote, err)
+			if err = m.patch(ctx, s, patch, dry); err != nil {
+				err = fmt.Errorf("annotate Service/%s/%s: %w", s.Namespace, s.Name, err)
+				return apierrors.IsConflict(err), p.unwritten(dry && !m.wrote, err)
 			}
 			m.wrote = m.wrote || !dry
 		}
@@ -46,15 +43,14 @@ func (m *move) write(ctx context.Context, p *Plan) (again bool, _ error) {
 			continue
 		}
 		if err := m.release(ctx, p, dry); err != nil {
-			return false, p.unwritten(p.old, !m.wrote, err)
+			return false, p.unwritten(!m.wrote, err)
 		}
 	}
 	return false, nil
 }
 
 // unwritten says what is left of a run that ends here.
-func (p *Plan) unwritten(s *corev1.Service, unchanged bool, err error) error {
-	err = fmt.Errorf("annotate Service/%s/%s: %w", s.Namespace, s.Name, err)
+func (p *Plan) unwritten(unchanged bool, err error) error {
 	if unchanged {
 		return finding.Errorf("%w; nothing was changed", err)
 	}
@@ -66,7 +62,11 @@ func (p *Plan) takeBack() string {
 	return fmt.Sprintf("or kubectl -n %s annotate service %s %s- ends it", p.old.Namespace, p.old.Name, v1alpha1.MoveToAnnotation)
 }
 
-func (m *move) patch(ctx context.Context, s *corev1.Service, patch []byte, options metav1.PatchOptions) error {
+func (m *move) patch(ctx context.Context, s *corev1.Service, patch []byte, dry bool) error {
+	options := metav1.PatchOptions{FieldManager: v1alpha1.FieldManager}
+	if dry {
+		options.DryRun = []string{metav1.DryRunAll}
+	}
 	return retry.Do(ctx, each, m.timeout, nil, func(ctx context.Context) error {
 		_, err := m.client.CoreV1().Services(s.Namespace).Patch(ctx, s.Name, types.MergePatchType, patch, options)
 		return err
@@ -103,7 +103,7 @@ func (m *move) follow(ctx context.Context, p *Plan) error {
 		if last != nil && !retry.Temporary(last) {
 			return last
 		}
-		if last == nil && p.arrived(old, next) {
+		if last == nil && arrived(p.addresses, old, next) {
 			p.State = Moved
 			m.moved(p, time.Since(began))
 			return m.shown(p, m.finish(ctx, p))
@@ -158,7 +158,7 @@ func (m *move) finish(ctx context.Context, p *Plan) error {
 		return nil
 	}
 	if err := m.release(ctx, p, false); err != nil {
-		return finding.Errorf("change Service/%s to type ClusterIP: %w", p.Old, err).
+		return finding.Errorf("%w", err).
 			WithHint("the address has moved; run the same command again for the rest")
 	}
 	p.Notes = append(p.Notes, "Service/"+p.Old+" is of type ClusterIP now, without an address")
@@ -168,9 +168,9 @@ func (m *move) finish(ctx context.Context, p *Plan) error {
 // release changes the type of OLD. The API server clears the fields of load balancers that a ClusterIP may not have, except for the list
 // of clients, which it refuses.
 func (m *move) release(ctx context.Context, p *Plan, dry bool) error {
-	options := metav1.PatchOptions{FieldManager: v1alpha1.FieldManager}
-	if dry {
-		options.DryRun = []string{metav1.DryRunAll}
+	err := m.patch(ctx, p.old, []byte(`{"spec":{"type":"ClusterIP","loadBalancerSourceRanges":null}}`), dry)
+	if err != nil {
+		return fmt.Errorf("change Service/%s to type ClusterIP: %w", p.Old, err)
 	}
-	return m.patch(ctx, p.old, []byte(`{"spec":{"type":"ClusterIP","loadBalancerSourceRanges":null}}`), options)
+	return nil
 }
