@@ -73,13 +73,15 @@ func DecodeRecord(where string, data []byte) (*Record, error) {
 			return r.Configuration.ValidateAt(field.NewPath("configuration"))
 		})
 	}
+	r, unknown := decode(false)
+	if unknown == nil {
+		return r, nil
+	}
 	r, err := decode(true)
 	if err != nil {
 		return nil, err
 	}
-	if _, unknown := decode(false); unknown != nil {
-		r.Newer = unknown.Error()
-	}
+	r.Newer = unknown.Error()
 	return r, nil
 }
 

@@ -32,11 +32,16 @@ func PodForNode(prefix, node string) string {
 	return prefix + hex.EncodeToString(sum[:5])
 }
 
+// NewPodName is PodForNode with a random part: a kubelet may show a pod of its own under any name that it knows.
+func NewPodName(prefix, node string) string {
+	return PodForNode(prefix, node) + "-" + utilrand.String(8)
+}
+
 // StepPod is the privileged pod that does a step on a node. It has no token of the API server.
 func StepPod(n *Node, prefix, image string, args []string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: PodForNode(prefix, n.Name) + "-" + utilrand.String(8), Namespace: v1alpha1.Namespace,
+			Name: NewPodName(prefix, n.Name), Namespace: v1alpha1.Namespace,
 			Labels: map[string]string{v1alpha1.ManagedByLabel: v1alpha1.FieldManager},
 		},
 		Spec: corev1.PodSpec{

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilrand "k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
@@ -106,8 +105,7 @@ const (
 )
 
 // checkManagerImage has this Node's kubelet pull the manager's image for the version: with its credentials and mirrors,
-// and before the present manager is touched. The pod runs nothing that matters, and has no token. Its name has a random part: a kubelet
-// may show a pod of its own under any name that it knows.
+// and before the present manager is touched. The pod runs nothing that matters, and has no token.
 func checkManagerImage(ctx context.Context, h *workflow.Host, image string) (err error) {
 	client, err := workflow.Connect(h.Env, machine.AdminConf)
 	if err != nil {
@@ -214,7 +212,7 @@ func pulled(pod *corev1.Pod) (bool, error) {
 func podOfImage(image, node string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: fleet.PodForNode(imagePod, node) + "-" + utilrand.String(8), Namespace: v1alpha1.Namespace,
+			Name: fleet.NewPodName(imagePod, node), Namespace: v1alpha1.Namespace,
 			Labels: map[string]string{v1alpha1.ManagedByLabel: v1alpha1.FieldManager},
 		},
 		Spec: corev1.PodSpec{

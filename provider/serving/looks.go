@@ -3,6 +3,8 @@ package serving
 import (
 	"sync"
 	"time"
+
+	"k8s.io/client-go/util/workqueue"
 )
 
 const (
@@ -14,28 +16,30 @@ const (
 
 // looks has when the requests of those that wait are looked at next if their Nodes change.
 type looks struct {
+	pauses workqueue.TypedRateLimiter[string]
+
 	mu   sync.Mutex
-	next map[string]look
+	next map[string]time.Time
 }
 
-// look is the next one, and how long it is after the last.
-type look struct {
-	at    time.Time
-	pause time.Duration
+func newLooks() *looks {
+	return &looks{
+		pauses: workqueue.NewTypedItemExponentialFailureRateLimiter[string](changePause, changePauseMost), next: map[string]time.Time{},
+	}
 }
 
 // note is called with each look.
 func (l *looks) note(requester string, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	pause := min(max(changePause, 2*l.next[requester].pause), changePauseMost)
-	l.next[requester] = look{now.Add(pause), pause}
+	l.next[requester] = now.Add(l.pauses.When(requester))
 }
 
 // forget is for a requester that waits no more.
 func (l *looks) forget(requester string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.pauses.Forget(requester)
 	delete(l.next, requester)
 }
 
@@ -43,5 +47,5 @@ func (l *looks) forget(requester string) {
 func (l *looks) wait(requester string, now time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.next[requester].at.Sub(now)
+	return l.next[requester].Sub(now)
 }

@@ -104,7 +104,7 @@ const byRequester = "requester"
 // New makes an approver. It sends no request.
 func New(s Settings) (*Approver, error) {
 	a := &Approver{
-		Settings: s, told: &told{last: map[string]string{}}, looks: &looks{next: map[string]look{}},
+		Settings: s, told: &told{last: map[string]string{}}, looks: newLooks(),
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute)),
 		held: workqueue.NewTypedItemExponentialFailureRateLimiter[string](lookAgain, lookSeldom),
