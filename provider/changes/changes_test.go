@@ -24,7 +24,7 @@ func TestFollow(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 			synctest.Wait()
-			if looks > 2*round || looks < round { // a change that comes during the pause is looked at anew
+			if looks > 2*round || looks < round { // a change that comes during the pause is looked at again
 				t.Errorf("round %d: looked %d times at 100 changes each", round, looks)
 			}
 		}

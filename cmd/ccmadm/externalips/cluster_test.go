@@ -194,7 +194,7 @@ func TestCluster_Move(t *testing.T) {
 // Where no agent announces the address, the commands end with an error, and externalIPs stay.
 func TestCluster_MoveThatIsNotReady(t *testing.T) {
 	s := serve(t)
-	s.Silent.Store(true)
+	s.Paused.Store(true)
 	s.namespace("quiet")
 	s.create(service("quiet", "web", 443, "192.0.2.30"))
 	t.Cleanup(func() {
@@ -205,7 +205,7 @@ func TestCluster_MoveThatIsNotReady(t *testing.T) {
 	if got := s.state("quiet", "web"); err == nil || got != "LoadBalancer; externalIPs 192.0.2.30; status ; no node ports" {
 		t.Errorf("%v: %s\n%s\n%s", err, got, script, out)
 	}
-	s.Silent.Store(false)
+	s.Paused.Store(false)
 	_, script = s.plan() // once it announces, the rest is done
 	if out, err := s.run(script); err != nil {
 		t.Errorf("%v: %s\n%s", err, out, script)

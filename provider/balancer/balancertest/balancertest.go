@@ -38,8 +38,8 @@ type Cluster struct {
 	Config  *rest.Config
 	Client  *kubernetes.Clientset
 	Objects *objects.Client
-	// Silent: the agent announces nothing.
-	Silent atomic.Bool
+	// Paused: the agent announces nothing.
+	Paused atomic.Bool
 	end    func()
 }
 
@@ -92,7 +92,7 @@ func (c *Cluster) announce(ctx context.Context) {
 		}
 		announcements := []v1alpha1.Announcement{}
 		for i := range claims.Items {
-			if claim, ours := allocator.ParseClaim(&claims.Items[i]); ours && claim.Live() && !c.Silent.Load() {
+			if claim, ours := allocator.ParseClaim(&claims.Items[i]); ours && claim.Live() && !c.Paused.Load() {
 				announcements = append(announcements, v1alpha1.Announcement{Address: claims.Items[i].Name, Level: claim.Level})
 			}
 		}
