@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"path"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -103,6 +104,9 @@ func byBGP(spec *corev1.PodSpec, vip VIP, ca string) error {
 		"--ca-file="+ca,
 		"--bgp="+string(routers),
 	)
-	c.SecurityContext.Capabilities.Add = []corev1.Capability{"NET_ADMIN"} // it sends no ARP
+	c.SecurityContext.Capabilities.Add = []corev1.Capability{"NET_ADMIN"}
+	if slices.ContainsFunc(vip.BGP.Peers, func(p config.ControlPlaneVIPPeer) bool { return p.Interface != "" }) {
+		c.SecurityContext.Capabilities.Add = append(c.SecurityContext.Capabilities.Add, "NET_RAW") // router advertisements
+	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package vip
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,7 +87,7 @@ func runByBGP(ctx context.Context, o Options) error {
 func newBGPHolder(ctx context.Context, o Options, changed func()) (*bgpHolder, error) {
 	var routers []bgp.Router
 	for _, spec := range o.BGP.PeerSpecs() {
-		routers = append(routers, bgp.Router{Name: spec.Address, BGPPeerSpec: spec})
+		routers = append(routers, bgp.Router{Name: cmp.Or(spec.Address, spec.Interface), BGPPeerSpec: spec})
 	}
 	speaker, err := bgp.NewSpeaker(ctx, klog.Background().WithName("bgp"), []netip.Addr{o.NodeAddress}, changed)
 	if err != nil {

@@ -39,7 +39,10 @@ type ControlPlaneVIPBGP struct {
 type ControlPlaneVIPPeer struct {
 	// Address of the router.
 	// +pattern=^[0-9a-fA-F:.]+$
-	Address string `json:"address"`
+	Address string `json:"address,omitempty"`
+	// Interface of the control plane with the router at its other end, in place of address: an unnumbered session.
+	// +pattern=^[^/ %:]{1,15}$
+	Interface string `json:"interface,omitempty"`
 	// Port of the router. Default: 179.
 	Port int32 `json:"port,omitempty"`
 	// ASN is the router's autonomous system.
@@ -58,8 +61,8 @@ func (b *ControlPlaneVIPBGP) PeerSpecs() []v1alpha1.BGPPeerSpec {
 	var specs []v1alpha1.BGPPeerSpec
 	for _, p := range b.Peers {
 		specs = append(specs, v1alpha1.BGPPeerSpec{
-			Address: p.Address, Port: p.Port, ASN: p.ASN, LocalASN: b.LocalASN, HoldTime: p.HoldTime, MultiHop: p.MultiHop,
-			BFD: p.BFD, GracefulRestart: new(false),
+			Address: p.Address, Interface: p.Interface, Port: p.Port, ASN: p.ASN, LocalASN: b.LocalASN, HoldTime: p.HoldTime,
+			MultiHop: p.MultiHop, BFD: p.BFD, GracefulRestart: new(false),
 		})
 	}
 	return specs
@@ -70,7 +73,7 @@ func (v *ControlPlaneVIP) validate(path *field.Path) field.ErrorList {
 	if v.Address != "" {
 		errs = append(errs, ofNetwork(path.Child("address"), v.Address)...)
 	}
-	if strings.ContainsAny(v.Interface, "/ ") || len(v.Interface) > 15 { // the kernel's rules
+	if v.Interface != "" && !isInterface(v.Interface) {
 		errs = append(errs, field.Invalid(path.Child("interface"), v.Interface, "must be the name of a network interface"))
 	}
 	if v.BGP == nil {
@@ -95,23 +98,43 @@ func (b *ControlPlaneVIPBGP) validate(path *field.Path) field.ErrorList {
 	if len(b.Peers) == 0 {
 		errs = append(errs, field.Required(path.Child("peers"), "no router would learn the address"))
 	}
-	known := map[netip.Addr]bool{}
+	known := map[string]bool{}
 	for i, p := range b.Peers {
-		at := path.Child("peers").Index(i)
-		errs = append(errs, ofNetwork(at.Child("address"), p.Address)...)
-		if addr, err := netip.ParseAddr(p.Address); err == nil && known[addr] {
-			errs = append(errs, field.Duplicate(at.Child("address"), p.Address))
-		} else {
-			known[addr] = true
+		at, router := path.Child("peers").Index(i), p.Interface
+		if addr, err := netip.ParseAddr(p.Address); err == nil {
+			router = addr.String()
 		}
+		if known[router] {
+			errs = append(errs, field.Duplicate(at.Child(p.knownBy()), router))
+		}
+		known[router] = true
 		errs = append(errs, p.validate(at)...)
 	}
 	return errs
 }
 
+// knownBy is the field that says which router it is.
+func (p *ControlPlaneVIPPeer) knownBy() string {
+	if p.Interface != "" {
+		return "interface"
+	}
+	return "address"
+}
+
 // validate checks what the API server checks of a BGPPeer. What is not set has a default.
 func (p *ControlPlaneVIPPeer) validate(path *field.Path) field.ErrorList {
-	errs := within(path.Child("asn"), p.ASN, 1, math.MaxUint32)
+	var errs field.ErrorList
+	switch {
+	case p.Interface == "":
+		errs = ofNetwork(path.Child("address"), p.Address)
+	case p.Address != "":
+		errs = append(errs, field.Forbidden(path.Child("interface"), "must have either address or interface"))
+	case !isInterface(p.Interface) || strings.ContainsAny(p.Interface, "%:"):
+		errs = append(errs, field.Invalid(path.Child("interface"), p.Interface, "must be the name of a network interface"))
+	case p.MultiHop > 1:
+		errs = append(errs, field.Forbidden(path.Child("multiHop"), "must be 1 with interface"))
+	}
+	errs = append(errs, within(path.Child("asn"), p.ASN, 1, math.MaxUint32)...)
 	errs = append(errs, within(path.Child("port"), int64(p.Port), 0, math.MaxUint16)...)
 	errs = append(errs, within(path.Child("multiHop"), int64(p.MultiHop), 0, math.MaxUint8)...)
 	if p.MultiHop > 1 && ptr.Deref(p.BFD.Enabled, false) {
@@ -134,6 +157,11 @@ func (p *ControlPlaneVIPPeer) validate(path *field.Path) field.ErrorList {
 		}
 	}
 	return errs
+}
+
+// isInterface goes by the kernel's rules for names.
+func isInterface(name string) bool {
+	return name != "" && len(name) <= 15 && !strings.ContainsAny(name, "/ ")
 }
 
 func ofNetwork(path *field.Path, address string) field.ErrorList {

@@ -28,6 +28,26 @@ func TestDecodeCloudConfiguration_RefusesBGP(t *testing.T) {
 			wantErr: `bgp.peers[0].address: Invalid value: "tor1"`,
 		},
 		{
+			name: "with a router nowhere", vip: "bgp: {localASN: 1, peers: [{asn: 1}]}",
+			wantErr: `bgp.peers[0].address: Invalid value: ""`,
+		},
+		{
+			name: "with a router at two places", vip: "bgp: {localASN: 1, peers: [{" + router + ", interface: eth1}]}",
+			wantErr: "bgp.peers[0].interface: Forbidden: must have either address or interface",
+		},
+		{
+			name: "with a router at no interface", vip: "bgp: {localASN: 1, peers: [{interface: eth1%7, asn: 1}]}",
+			wantErr: `bgp.peers[0].interface: Invalid value: "eth1%7"`,
+		},
+		{
+			name: "with an interface twice", vip: "bgp: {localASN: 1, peers: [{interface: eth1, asn: 1}, {interface: eth1, asn: 2}]}",
+			wantErr: "bgp.peers[1].interface: Duplicate value",
+		},
+		{
+			name: "with a router behind an interface", vip: "bgp: {localASN: 1, peers: [{interface: eth1, asn: 1, multiHop: 2}]}",
+			wantErr: "bgp.peers[0].multiHop: Forbidden",
+		},
+		{
 			name: "with a router of no port", vip: "bgp: {localASN: 1, peers: [{" + router + ", port: 65536}]}",
 			wantErr: "bgp.peers[0].port: Invalid value: 65536",
 		},
@@ -64,6 +84,17 @@ func TestControlPlaneVIPBGP_PeerSpecs(t *testing.T) {
 	specs := c.ControlPlaneVIP.BGP.PeerSpecs()
 	if len(specs) != 1 || specs[0].ASN != 2 || specs[0].LocalASN != 1 || specs[0].Port != 1179 || !*specs[0].BFD.Enabled ||
 		specs[0].GracefulRestart == nil || *specs[0].GracefulRestart {
+		t.Errorf("routers are %+v", specs)
+	}
+}
+
+func TestControlPlaneVIPBGP_Unnumbered(t *testing.T) {
+	const doc = "controlPlaneVIP: {address: 203.0.113.10, bgp: {localASN: 1, peers: [{interface: eth1, asn: 2}, {interface: eth2, asn: 2}]}}"
+	c, err := DecodeCloudConfiguration("k.yaml", 7, []byte(configHead+doc))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if specs := c.ControlPlaneVIP.BGP.PeerSpecs(); len(specs) != 2 || specs[1].Interface != "eth2" || specs[1].Address != "" {
 		t.Errorf("routers are %+v", specs)
 	}
 }

@@ -12,10 +12,13 @@ const BGPPeerKind = "BGPPeer"
 //	metadata: {name: tor1}
 //	spec: {address: 192.0.2.1, asn: 64500, localASN: 64512, bfd: {enabled: true}}
 //
+// With interface in place of address the session is unnumbered.
+//
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Address",type=string,JSONPath=`.spec.address`
+// +kubebuilder:printcolumn:name="Interface",type=string,JSONPath=`.spec.interface`
 // +kubebuilder:printcolumn:name="ASN",type=integer,JSONPath=`.spec.asn`
 // +kubebuilder:printcolumn:name="Established",type=integer,JSONPath=`.status.established`
 // +kubebuilder:printcolumn:name="Nodes",type=integer,JSONPath=`.status.nodes`
@@ -35,11 +38,22 @@ type BGPPeer struct {
 // BGPPeerSpec is what the operator wants of a BGPPeer.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.keepalive) || !has(self.holdTime) || duration(self.keepalive) + duration(self.keepalive) + duration(self.keepalive) <= duration(self.holdTime)",message="keepalive must be a third of holdTime, or less"
+// +kubebuilder:validation:XValidation:rule="has(self.address) != has(self.interface)",message="must have either address or interface"
+// +kubebuilder:validation:XValidation:rule="!has(self.interface) || !has(self.sourceAddress) || size(self.sourceAddress) == 0",message="sourceAddress must not be set with interface: the session has link-local addresses"
+// +kubebuilder:validation:XValidation:rule="!has(self.interface) || !has(self.multiHop) || self.multiHop == 1",message="multiHop must be 1 with interface"
 type BGPPeerSpec struct {
 	// Address of the router.
 	// +kubebuilder:validation:MaxLength=45
 	// +kubebuilder:validation:XValidation:rule="isIP(self)",message="must be an IP address"
-	Address string `json:"address"`
+	// +optional
+	Address string `json:"address,omitempty"`
+	// Interface of the Node with the router at its other end, in place of address: an unnumbered session, with the link-local
+	// address from the router's advertisements (RFC 4861). IPv4 addresses have IPv6 next hops (RFC 8950).
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=15
+	// +kubebuilder:validation:Pattern=`^[^/ %:]+$`
+	// +optional
+	Interface string `json:"interface,omitempty"`
 	// Port of the router. Default: 179.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535

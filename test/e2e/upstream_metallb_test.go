@@ -37,7 +37,8 @@ for other in %[3]s; do bridge fdb append 00:00:00:00:00:00 dev lan2 dst $other; 
 done
 printf '%s\n' bgpd=yes bfdd=yes vtysh_enable=yes 'zebra_options="-A 127.0.0.1 -s 90000000"' 'bgpd_options="-A 127.0.0.1"' \
   'bfdd_options="-A 127.0.0.1"' > /etc/frr/daemons
-echo 'service integrated-vtysh-config' > /etc/frr/vtysh.conf; : > /etc/frr/frr.conf; chown frr:frr /etc/frr/*; systemctl restart frr
+echo 'service integrated-vtysh-config' > /etc/frr/vtysh.conf; : > /etc/frr/frr.conf; chown frr:frr /etc/frr/*
+rm -f /etc/systemd/system/frr.service; systemctl daemon-reload; systemctl restart frr
 timeout 60 bash -c "until vtysh -c 'show daemons' | grep bgpd | grep -q bfdd; do sleep 0.2; done" # each start removes bgpd.conf
 : > /etc/frr/bgpd.conf; chown frr:frr /etc/frr/bgpd.conf`
 	metallbRun = `rm -rf %[1]s; mkdir -p %[1]s; cd %[1]s; ln -s /etc/frr ebgp-single-hop; cat > run <<'END'

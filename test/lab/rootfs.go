@@ -29,7 +29,7 @@ const debianSuite = "bookworm"
 // debianPackages are what kubeadm, kubelet and kube-proxy expect of a machine, on top of the smallest Debian, and what
 // makes a router of it.
 const debianPackages = "systemd,systemd-sysv,dbus,iproute2,nftables,iptables,conntrack,kmod,procps,ethtool," +
-	"socat,runc,containernetworking-plugins,ca-certificates,curl,mount,util-linux,less,bird2"
+	"socat,runc,containernetworking-plugins,ca-certificates,curl,mount,util-linux,less,bird2,frr"
 
 // debian makes the root that all machines share. It is never booted itself.
 func (b builder) debian(ctx context.Context, mirror string) (string, error) {
@@ -105,6 +105,7 @@ func machineLinks() map[string]string {
 		"etc/systemd/system/apt-daily.timer":                            "/dev/null",
 		"etc/systemd/system/apt-daily-upgrade.timer":                    "/dev/null",
 		"etc/systemd/system/bird.service":                               "/dev/null", // a test that wants a router starts it
+		"etc/systemd/system/frr.service":                                "/dev/null",
 		"opt/cni/bin":                                                   "/usr/lib/cni",
 		"root/.kube/config":                                             "/etc/kubernetes/admin.conf",
 	}

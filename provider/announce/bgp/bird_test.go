@@ -63,6 +63,23 @@ func inNamespace(t *testing.T) bool {
 // newRouter makes a router whose configuration begins with its own addresses, and has Node 1, that of the test, wired.
 func newRouter(t *testing.T, config string) *birdRouter {
 	t.Helper()
+	r := newNamespace(t)
+	preamble := "router id 10.9.0.1;\nprotocol device {}\nprotocol direct { ipv4; ipv6; }\n" +
+		"protocol kernel { ipv4 { export where source = RTS_BGP; }; merge paths on; }\n" +
+		"protocol kernel { ipv6 { export where source = RTS_BGP; }; merge paths on; }\n"
+	noError(t, os.WriteFile(filepath.Join(r.dir, "bird.conf"), []byte(preamble+config), 0o600))
+	r.begin(t)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(r.birdc("show protocols all"), r.birdc("show route all"))
+		}
+	})
+	return r
+}
+
+// newNamespace is that of a router without a program.
+func newNamespace(t *testing.T) *birdRouter {
+	t.Helper()
 	r := &birdRouter{dir: t.TempDir()}
 	holder := exec.Command("sleep", "infinity")
 	holder.SysProcAttr = &unix.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
@@ -74,16 +91,6 @@ func newRouter(t *testing.T, config string) *birdRouter {
 	up(t, r.net, "br0", "10.9.0.1/24", "10.9.0.2/24", "fd09::1/64")
 	up(t, r.net, "lo")
 	r.wire(t, 1, os.Getpid())
-	preamble := "router id 10.9.0.1;\nprotocol device {}\nprotocol direct { ipv4; ipv6; }\n" +
-		"protocol kernel { ipv4 { export where source = RTS_BGP; }; merge paths on; }\n" +
-		"protocol kernel { ipv6 { export where source = RTS_BGP; }; merge paths on; }\n"
-	noError(t, os.WriteFile(filepath.Join(r.dir, "bird.conf"), []byte(preamble+config), 0o600))
-	r.begin(t)
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Log(r.birdc("show protocols all"), r.birdc("show route all"))
-		}
-	})
 	return r
 }
 

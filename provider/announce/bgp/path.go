@@ -94,14 +94,14 @@ func (s *Speaker) withdraw(gone func(netip.Prefix) bool) error {
 }
 
 // nextHop is unspecified, for which the server puts the Node's address in each session, as long as every session is
-// of the family; else it is the Node's first address of the family.
+// of the family; else it is the Node's first address of the family. An unnumbered session has its own in any case.
 func (s *Speaker) nextHop(ipv4 bool) netip.Addr {
 	unspecified := netip.IPv6Unspecified()
 	if ipv4 {
 		unspecified = netip.IPv4Unspecified()
 	}
 	for _, r := range s.routers {
-		if r.Problem != "" {
+		if r.Problem != "" || r.Interface != "" {
 			continue
 		}
 		if address, err := netip.ParseAddr(r.Address); err == nil && address.Is4() != ipv4 {

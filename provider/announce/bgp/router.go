@@ -103,6 +103,9 @@ func distinct(routers []Router) []Router {
 			r.Problem = fmt.Sprintf("spec.sourceAddress %s is not of the family of %s", source, address)
 		case names[address] != "":
 			r.Problem = fmt.Sprintf("BGPPeer/%s has the same address", names[address])
+			if r.Interface != "" {
+				r.Problem = fmt.Sprintf("BGPPeer/%s has the same router", names[address])
+			}
 		case r.Keepalive != nil && r.Keepalive.Duration < time.Second:
 			r.Problem = fmt.Sprintf("spec.keepalive %s is not 1s at least", r.Keepalive.Duration)
 		default:
@@ -166,13 +169,13 @@ func (r Router) bfd() *api.BfdPeerConfig {
 	}
 }
 
-// families are that of the session, and the other if the Node has an address for its next hop.
+// families are that of the session, and the other if the Node has an address for its next hop, or needs none.
 func families(router string, addresses []netip.Addr, graceful bool) []*api.AfiSafi {
 	address, err := netip.ParseAddr(router)
 	var list []*api.AfiSafi
 	for afi, ipv4 := range map[api.Family_Afi]bool{api.Family_AFI_IP: true, api.Family_AFI_IP6: false} {
 		_, reachable := first(addresses, ipv4)
-		if err == nil && address.Is4() != ipv4 && !reachable {
+		if err == nil && address.Is4() != ipv4 && !reachable && address.Zone() == "" {
 			continue
 		}
 		list = append(list, &api.AfiSafi{

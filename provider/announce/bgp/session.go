@@ -28,6 +28,9 @@ const (
 	stateEstablished = "Established"
 )
 
+// noExtendedNextHop is what a session says that carries no IPv4.
+const noExtendedNextHop = "the router takes no IPv4 address: it has no IPv6 next hops for IPv4 (RFC 8950, extended next hop)"
+
 // Sessions are those with every router, by name, each with the reason if it is not established.
 func (s *Speaker) Sessions(ctx context.Context) []v1alpha1.BGPSession {
 	s.mu.Lock()
@@ -55,6 +58,9 @@ func (s *Speaker) Sessions(ctx context.Context) []v1alpha1.BGPSession {
 			session.BFD = bfd[r.Address]
 			session.Advertised = advertised(state)
 			session.Message = r.Warning
+			if session.State == stateEstablished && !takesIPv4(state) {
+				session.Message = cmp.Or(r.Warning, noExtendedNextHop)
+			}
 			if why := r.explain(s.causes.get(r.Address)); session.State != stateEstablished && why != "" {
 				session.Message = strings.TrimPrefix(r.Warning+"; "+why, "; ")
 			}
@@ -108,9 +114,26 @@ func advertised(p *api.Peer) int32 {
 // negotiated are the families that the router wants, too.
 func negotiated(p *api.Peer) []*api.AfiSafi {
 	return slices.DeleteFunc(slices.Clone(p.GetAfiSafis()), func(ours *api.AfiSafi) bool {
+		if ours.GetConfig().GetFamily().GetAfi() == api.Family_AFI_IP && !takesIPv4(p) {
+			return true
+		}
 		return !slices.ContainsFunc(p.GetState().GetRemoteCap(), func(theirs *api.Capability) bool {
 			family := theirs.GetMultiProtocol().GetFamily()
 			return family != nil && proto.Equal(family, ours.GetConfig().GetFamily())
+		})
+	})
+}
+
+// takesIPv4 reports whether the next hop of IPv4 paths is one that the router takes: an unnumbered session has only an IPv6 one,
+// for routers that say so (RFC 8950).
+func takesIPv4(p *api.Peer) bool {
+	address, err := netip.ParseAddr(p.GetConf().GetNeighborAddress())
+	if err != nil || address.Zone() == "" {
+		return true
+	}
+	return slices.ContainsFunc(p.GetState().GetRemoteCap(), func(theirs *api.Capability) bool {
+		return slices.ContainsFunc(theirs.GetExtendedNexthop().GetTuples(), func(t *api.ExtendedNexthopCapabilityTuple) bool {
+			return t.GetNlriFamily().GetAfi() == api.Family_AFI_IP && t.GetNexthopFamily().GetAfi() == api.Family_AFI_IP6
 		})
 	})
 }

@@ -2,7 +2,8 @@
 //
 // Start at [Announcer], which does so for the addresses of a view, or at [Speaker] for paths and routers of any kind.
 //
-// Reads: an [announce.View]. Writes: sessions of TCP to port 179 of routers, and of UDP port 3784 where BFD is on.
+// Reads: an [announce.View]. Writes: sessions of TCP to port 179 of routers, and of UDP port 3784 where BFD is on; router
+// advertisements on interfaces that a router is known by.
 // Running it twice: nothing stays behind on a machine.
 // It will not: learn a route, listen to a TCP port, or withdraw anything because the API server does not answer.
 package bgp
@@ -33,20 +34,22 @@ const (
 // Speaker speaks BGP with the routers of a Node: start with [NewSpeaker]; [Speaker.SetRouters] and [Speaker.SetPaths]
 // say what shall be, as often as that changes.
 //
-// Reads: nothing but its arguments. Writes: sessions of TCP to port 179 of routers, and of UDP port 3784 where BFD is
-// on. Saying the same again changes nothing on the wire.
+// Reads: its arguments, and router advertisements. Writes: sessions of TCP to port 179 of routers, and of UDP port 3784 where BFD
+// is on; router advertisements on interfaces that a router is known by. Saying the same again changes nothing on the wire.
 //
 // It listens to no TCP port, learns no route, and lets no router that is wrong keep another from its paths.
 type Speaker struct {
 	addresses []netip.Addr
 	changed   func()
 	causes    *causes
+	neighbors *neighbors
 	bgp       *server.BgpServer
 	stop      context.CancelFunc
 
 	drains sync.Mutex // held while one drains
 
 	mu       sync.Mutex
+	given    []Router // by SetRouters
 	routers  map[string]Router
 	sessions map[string]*api.Peer // by the router's name: what the server has
 	wanted   map[netip.Prefix]Path
@@ -79,6 +82,12 @@ func NewSpeaker(ctx context.Context, log logr.Logger, addresses []netip.Addr, ch
 
 		established: map[string]bool{},
 	}
+	s.neighbors = newNeighbors(func() {
+		s.mu.Lock()
+		s.apply(ctx)
+		s.mu.Unlock()
+		s.changed()
+	})
 	logger, level := newLogger(log, s.causes)
 	s.bgp = server.NewBgpServer(server.LoggerOption(logger, level))
 	go s.bgp.Serve()
@@ -97,6 +106,9 @@ func (s *Speaker) start(ctx context.Context) error {
 	}
 	if err := s.learnNothing(ctx); err != nil {
 		return fmt.Errorf("refuse what routers announce: %w", err)
+	}
+	if err := s.ownNextHops(ctx); err != nil {
+		return fmt.Errorf("set the next hops of unnumbered sessions: %w", err)
 	}
 	callbacks := server.WatchEventMessageCallbacks{
 		OnPeerUpdate: func(event *apiutil.WatchEventMessage_PeerEvent, _ time.Time) {
@@ -129,12 +141,55 @@ func (s *Speaker) learnNothing(ctx context.Context) error {
 	}})
 }
 
+// ownNextHops makes a link-local address, in each session that has one, the next hop of all paths, of IPv4 ones, too (RFC 8950). A path
+// has one next hop for all other sessions: see nextHop.
+func (s *Speaker) ownNextHops(ctx context.Context) error {
+	const name = "unnumbered"
+	if err := s.bgp.AddDefinedSet(ctx, &api.AddDefinedSetRequest{DefinedSet: &api.DefinedSet{
+		DefinedType: api.DefinedType_DEFINED_TYPE_NEIGHBOR, Name: name, List: []string{"fe80::/10"},
+	}}); err != nil {
+		return err
+	}
+	policy := &api.Policy{Name: name, Statements: []*api.Statement{{
+		Name:       name,
+		Conditions: &api.Conditions{NeighborSet: &api.MatchSet{Type: api.MatchSet_TYPE_ANY, Name: name}},
+		Actions:    &api.Actions{Nexthop: &api.NexthopAction{Self: true}},
+	}}}
+	if err := s.bgp.AddPolicy(ctx, &api.AddPolicyRequest{Policy: policy}); err != nil {
+		return err
+	}
+	return s.bgp.SetPolicyAssignment(ctx, &api.SetPolicyAssignmentRequest{Assignment: &api.PolicyAssignment{
+		Name:          "global",
+		Direction:     api.PolicyDirection_POLICY_DIRECTION_EXPORT,
+		Policies:      []*api.Policy{policy},
+		DefaultAction: api.RouteAction_ROUTE_ACTION_ACCEPT,
+	}})
+}
+
 // SetRouters makes these the routers to speak with. A session whose router is the same stays as it is; one whose
 // router has changed is made again, which costs that router its paths for some seconds. A router that cannot be spoken
-// with says so in Sessions, and the others go on.
+// with says so in Sessions, and the others go on. One that is known by an interface is spoken with as soon as it advertises itself
+// there.
 func (s *Speaker) SetRouters(ctx context.Context, routers []Router) {
+	interfaces := map[string]bool{}
+	for _, r := range routers {
+		if r.Interface != "" {
+			interfaces[r.Interface] = true
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.neighbors.listen(context.WithoutCancel(ctx), interfaces) // until Close
+	s.given = routers
+	s.apply(ctx)
+}
+
+// apply has a session with each router that was given, and with no other. Its caller holds mu.
+func (s *Speaker) apply(ctx context.Context) {
+	routers := make([]Router, 0, len(s.given))
+	for _, r := range s.given {
+		routers = append(routers, s.neighbors.resolve(r))
+	}
 	wanted, sessions := map[string]Router{}, map[string]*api.Peer{}
 	for _, r := range distinct(routers) {
 		if r.Problem == "" {
@@ -232,6 +287,7 @@ func (s *Speaker) Resume() error {
 // then told that it goes, in case a withdrawal did not reach them.
 func (s *Speaker) Close(ctx context.Context) error {
 	defer s.stop()
+	s.neighbors.close()
 	s.mu.Lock()
 	draining := s.draining
 	s.mu.Unlock()
