@@ -48,6 +48,37 @@ func TestAllocate_Move_TheOwnerGoesOn(t *testing.T) {
 	}
 }
 
+// The next Service cannot be published, as it wants both families: the address that the owner has left goes into quarantine, and is
+// nobody's who does not publish it.
+func TestAllocate_Move_TheOwnerGoesOnForNothing(t *testing.T) {
+	for _, names := range [][]string{{"ingress/old", "gateway/new"}, {"gateway/new", "ingress/old"}} {
+		t.Run(names[0]+" is older", func(t *testing.T) {
+			w := newWorld(addressPool("lan", "192.0.2.50-192.0.2.59"))
+			for _, name := range names {
+				n := named(name)
+				w.add(n.Name, in(n.Namespace))
+			}
+			asks(movedAddress)(w.services[named("ingress/old")])
+			w.settle()
+			w.settle()
+			old, next := w.services[named("ingress/old")], w.services[named("gateway/new")]
+			gives("gateway/new", movedAddress)(old)
+			asks(onwardAddress)(old)
+			requireBoth(next)
+			asks(movedAddress)(next)
+			for range 3 {
+				w.settle()
+			}
+			if got := w.statusOf("ingress/old"); got != onwardAddress {
+				t.Errorf("the owner has %q", got)
+			}
+			if got := w.owners(); got != "released" {
+				t.Errorf("%s is announced for %s, which does not publish it", movedAddress, got)
+			}
+		})
+	}
+}
+
 // Two Services that give each other what they have, and three that pass theirs on, end with what they ask for.
 func TestAllocate_Move_InACircle(t *testing.T) {
 	w := newWorld(addressPool("lan", "192.0.2.50-192.0.2.59"))

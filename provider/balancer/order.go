@@ -1,6 +1,7 @@
 package balancer
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 
@@ -18,7 +19,8 @@ import (
 // the address is written first, and no packet is without a Service. Other programs may refuse the second Service of an address,
 // Cilium among them: for these the one that loses it is written first.
 type order struct {
-	rest, first, then []types.NamespacedName
+	// layers are written one after the other, and the Services of each at once.
+	layers [][]types.NamespacedName
 	// others are between which and the Service an address moves.
 	others map[types.NamespacedName][]types.NamespacedName
 	// overlap says that the one that gets the address comes first.
@@ -61,17 +63,49 @@ func orderOf(statuses map[types.NamespacedName]*evaluation.Status, overlap bool)
 			concerned[name] = true
 		}
 	}
+	var rest, first, later []types.NamespacedName
 	for name := range statuses {
 		switch {
-		case len(o.others[name]) > 0: // also one that is both, where two Services swap addresses
-			o.then = append(o.then, name)
+		case len(o.others[name]) > 0: // also one that is both, as in a chain or where two Services swap addresses
+			later = append(later, name)
 		case concerned[name]:
-			o.first = append(o.first, name)
+			first = append(first, name)
 		default:
-			o.rest = append(o.rest, name)
+			rest = append(rest, name)
 		}
 	}
+	o.layers = append([][]types.NamespacedName{rest, first}, o.layered(later)...)
 	return o
+}
+
+// layered has each of the Services after all of its others. Those that wait for each other in a circle come one by one.
+func (o *order) layered(names []types.NamespacedName) [][]types.NamespacedName {
+	slices.SortFunc(names, func(a, b types.NamespacedName) int { return cmp.Compare(a.String(), b.String()) })
+	left := map[types.NamespacedName]bool{}
+	for _, name := range names {
+		left[name] = true
+	}
+	var layers [][]types.NamespacedName
+	for len(names) > 0 {
+		waits := func(name types.NamespacedName) bool {
+			return slices.ContainsFunc(o.others[name], func(other types.NamespacedName) bool { return left[other] })
+		}
+		var layer []types.NamespacedName
+		for _, name := range names {
+			if !waits(name) {
+				layer = append(layer, name)
+			}
+		}
+		if len(layer) == 0 {
+			layer = names[:1:1]
+		}
+		for _, name := range layer {
+			delete(left, name)
+		}
+		layers = append(layers, layer)
+		names = slices.DeleteFunc(slices.Clone(names), func(name types.NamespacedName) bool { return !left[name] })
+	}
+	return layers
 }
 
 func sameIP(a, b corev1.LoadBalancerIngress) bool { return a.IP == b.IP }

@@ -44,23 +44,28 @@ func texts(names []types.NamespacedName) string {
 func TestOrder(t *testing.T) {
 	move := []string{"old 192.0.2.1 -", "new 192.0.2.2 192.0.2.1", "fresh - 192.0.2.9", "gone 192.0.2.8 -", "same 192.0.2.7 192.0.2.7"}
 	for _, tt := range []struct {
-		name, rest, first, then string
-		overlap                 bool
-		lines                   []string
+		name, layers string
+		overlap      bool
+		lines        []string
 	}{
-		{"with kube-proxy", "[fresh gone same]", "[new]", "[old]", true, move},
-		{"with another program", "[fresh gone same]", "[old]", "[new]", false, move},
-		{"a crash behind the first with kube-proxy", "[new old]", "[]", "[]", true, []string{"old 192.0.2.1 -", "new 192.0.2.1 192.0.2.1"}},
-		{"a crash behind the first without", "[new old]", "[]", "[]", false, []string{"old - -", "new - 192.0.2.1"}},
-		{"a swap", "[]", "[]", "[new old]", true, []string{"old 192.0.2.1 192.0.2.2", "new 192.0.2.2 192.0.2.1"}},
+		{"with kube-proxy", "[fresh gone same] [new] [old]", true, move},
+		{"with another program", "[fresh gone same] [old] [new]", false, move},
+		{"a crash behind the first with kube-proxy", "[new old] []", true, []string{"old 192.0.2.1 -", "new 192.0.2.1 192.0.2.1"}},
+		{"a crash behind the first without", "[new old] []", false, []string{"old - -", "new - 192.0.2.1"}},
+		{"a swap", "[] [] [new] [old]", true, []string{"old 192.0.2.1 192.0.2.2", "new 192.0.2.2 192.0.2.1"}},
 		{
-			"both families to two Services", "[]", "[four six]", "[old]", true,
+			"both families to two Services", "[] [four six] [old]", true,
 			[]string{"old 192.0.2.1,2001:db8::1 -", "four - 192.0.2.1", "six - 2001:db8::1"},
 		},
+		{"a chain with kube-proxy", "[] [c] [b] [a]", true, []string{"a 192.0.2.1 -", "b 192.0.2.2 192.0.2.1", "c - 192.0.2.2"}},
+		{"a chain without", "[] [a] [b] [c]", false, []string{"a 192.0.2.1 -", "b 192.0.2.2 192.0.2.1", "c - 192.0.2.2"}},
 	} {
-		o := orderOf(changing(tt.lines...), tt.overlap)
-		if rest, first, then := texts(o.rest), texts(o.first), texts(o.then); rest != tt.rest || first != tt.first || then != tt.then {
-			t.Errorf("%s: %s, first %s, then %s; want %s, %s, %s", tt.name, rest, first, then, tt.rest, tt.first, tt.then)
+		var layers []string
+		for _, layer := range orderOf(changing(tt.lines...), tt.overlap).layers {
+			layers = append(layers, texts(layer))
+		}
+		if got := strings.Join(layers, " "); got != tt.layers {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.layers)
 		}
 	}
 }

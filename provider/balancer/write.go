@@ -42,7 +42,7 @@ func (b *Balancer) write(
 	claims := slices.Concat(slices.Collect(maps.Values(p.Claims)), p.Drop)
 	w.each(len(claims), func(i int) error { return b.writeClaim(ctx, p, claims[i], w) })
 	o := orderOf(statuses, overlap)
-	for _, names := range [][]types.NamespacedName{o.rest, o.first, o.then} {
+	for _, names := range o.layers {
 		w.each(len(names), func(i int) error {
 			st := statuses[names[i]]
 			if st.Elsewhere || w.held(o, names[i]) {

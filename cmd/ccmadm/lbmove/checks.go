@@ -65,24 +65,29 @@ func (p *planner) check() {
 	}
 }
 
-// checkSources finds an address that only some clients may use, and that all would then.
+// checkSources finds an address that only some clients may use, and that more would then. kube-proxy limits each family by itself.
 func (p *planner) checkSources() {
-	before, after := sources(p.old), sources(p.next)
-	if len(before) == 0 {
-		return
+	meant := sources(p.old)
+	for _, address := range p.addresses {
+		other := func(prefix netip.Prefix) bool { return prefix.Addr().Is6() != address.Is6() }
+		before := slices.DeleteFunc(slices.Clone(meant), other)
+		// The annotation says what OLD's clients were meant to be. It does not keep anybody from NEW.
+		after := slices.DeleteFunc(allocator.Prefixes(p.next.Spec.LoadBalancerSourceRanges), other)
+		if len(before) == 0 {
+			continue
+		}
+		outside := slices.DeleteFunc(slices.Clone(after), func(prefix netip.Prefix) bool {
+			return slices.ContainsFunc(before, func(b netip.Prefix) bool { return b.Bits() <= prefix.Bits() && b.Contains(prefix.Addr()) })
+		})
+		if len(after) > 0 && len(outside) == 0 {
+			continue
+		}
+		p.fail(true, "set spec.loadBalancerSourceRanges of Service/"+p.New, "Service/%s lets in only %s, and Service/%s would let in %s", p.Old,
+			join(before), p.New, cmp.Or(join(outside), fmt.Sprintf("all %s clients", allocator.FamilyName(address.Is6()))))
 	}
-	inside := func(prefix netip.Prefix) bool {
-		return slices.ContainsFunc(before, func(b netip.Prefix) bool { return b.Bits() <= prefix.Bits() && b.Contains(prefix.Addr()) })
-	}
-	outside := slices.DeleteFunc(after, inside)
-	if len(after) > 0 && len(outside) == 0 {
-		return
-	}
-	p.fail(true, "set spec.loadBalancerSourceRanges of Service/"+p.New, "Service/%s lets in only %s, and Service/%s would let in %s", p.Old,
-		join(before), p.New, cmp.Or(join(outside), "all clients"))
 }
 
-// sources are the clients that the Service lets in; none: all.
+// sources are the clients that the Service was meant to let in; none: all.
 func sources(s *corev1.Service) []netip.Prefix {
 	if texts := s.Spec.LoadBalancerSourceRanges; len(texts) > 0 {
 		return allocator.Prefixes(listed(strings.Join(texts, ",")))

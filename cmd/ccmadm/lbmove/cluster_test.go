@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -164,12 +165,61 @@ func TestCluster_Move(t *testing.T) {
 	if old := s.get("cli-a/old"); code != 0 || old.Spec.Type != corev1.ServiceTypeClusterIP || s.address("cli-b/new") != moved {
 		t.Errorf("--release-old: %d, OLD is %s: %s", code, old.Spec.Type, out)
 	}
-	if code, out = s.run(s.Config, "ccmadm lb move cli-a/old cli-b/new --release-old"); code != 0 || !strings.Contains(out, "has moved") {
+	if code, out = s.run(s.Config, "ccmadm lb move cli-a/old cli-b/new --release-old"); code != 0 || !strings.Contains(out, "has moved") ||
+		!strings.Contains(out, "nothing to do") {
 		t.Errorf("again: %d %s", code, out)
 	}
 	if code, out = s.run(s.Config, "ccmadm lb move cli-b/new cli-a/old"); code != 3 || !strings.Contains(out, "is of type ClusterIP, not LoadBalancer") {
 		t.Errorf("back to a ClusterIP: %d %s", code, out)
 	}
+}
+
+// OLD is released after its move, in a run of its own that says what it would do. Who has moved the address back meanwhile keeps it.
+func TestCluster_Move_ReleasedLater(t *testing.T) {
+	s := serve(t, "rel-a/old", "rel-b/new")
+	moved := s.address("rel-a/old")
+	if code, out := s.run(s.Config, "ccmadm lb move rel-a/old rel-b/new"); code != 0 {
+		t.Fatalf("%d %s", code, out)
+	}
+	for began := time.Now(); s.address("rel-a/old") == ""; time.Sleep(20 * time.Millisecond) {
+		if time.Since(began) > 30*time.Second {
+			t.Fatal("OLD gets no other address")
+		}
+	}
+	code, out := s.run(s.Config, "ccmadm lb move rel-a/old rel-b/new --release-old --dry-run")
+	if code != 0 || !strings.Contains(out, "Service/rel-a/old would become type ClusterIP, and lose "+s.address("rel-a/old")) ||
+		strings.Contains(out, "nothing to do") || s.get("rel-a/old").Spec.Type != corev1.ServiceTypeLoadBalancer {
+		t.Errorf("dry run: %d %s", code, out)
+	}
+	// Another user moves it back between the look and the write.
+	back := rest.CopyConfig(s.Config)
+	back.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return released{next, sync.OnceFunc(func() {
+			if code, out := s.run(s.Config, "ccmadm lb move rel-b/new rel-a/old"); code != 0 {
+				t.Errorf("back: %d %s", code, out)
+			}
+		})}
+	})
+	code, out = s.run(back, "ccmadm lb move rel-a/old rel-b/new --release-old")
+	if code != 1 || !strings.Contains(out, moved+" is no longer of Service/rel-b/new, so Service/rel-a/old was not changed") {
+		t.Errorf("exit status %d: %s", code, out)
+	}
+	if old := s.get("rel-a/old"); old.Spec.Type != corev1.ServiceTypeLoadBalancer || s.address("rel-a/old") != moved {
+		t.Errorf("the owner is of type %s, and has %s", old.Spec.Type, s.address("rel-a/old"))
+	}
+}
+
+// released changes the cluster before OLD loses its type.
+type released struct {
+	http.RoundTripper
+	change func()
+}
+
+func (r released) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Method == http.MethodPatch && strings.HasSuffix(request.URL.Path, "/old") && request.URL.Query().Get("dryRun") == "" {
+		r.change()
+	}
+	return r.RoundTripper.RoundTrip(request)
 }
 
 // Without a manager the command says so in time. With the next one the move is done, and the same command goes on.

@@ -111,7 +111,7 @@ func (p *planner) released() bool {
 	}
 	var given []netip.Addr
 	for _, m := range allocator.MovesOf(p.old) {
-		if m.To == p.name {
+		if c := p.claim(m.Address); m.To == p.name && c != nil && c.Has(p.name) { // not one that has gone on
 			given = append(given, m.Address)
 		}
 	}
@@ -166,9 +166,15 @@ func (p *planner) claim(address netip.Addr) *allocator.Claim {
 
 // change finds the annotations that differ.
 func (p *planner) change() {
-	given := without(allocator.MovesOf(p.old), p.addresses)
-	for _, address := range p.addresses {
-		given = append(given, v1alpha1.Move{Address: address, To: p.name})
+	given := allocator.MovesOf(p.old)
+	if !p.gives(given) {
+		given = slices.DeleteFunc(without(given, p.addresses), func(m v1alpha1.Move) bool { // what went earlier fills the list no longer
+			c := p.claim(m.Address)
+			return (c == nil || !c.Has(p.oldName)) && !slices.Contains(p.now.Services[p.oldName].Request.Addresses(), m.Address)
+		})
+		for _, address := range p.addresses {
+			given = append(given, v1alpha1.Move{Address: address, To: p.name})
+		}
 	}
 	p.set(p.old, v1alpha1.MoveToAnnotation, join(given))
 	p.set(p.next, v1alpha1.MoveToAnnotation, join(without(allocator.MovesOf(p.next), p.addresses)))
@@ -179,6 +185,13 @@ func (p *planner) change() {
 		}
 	}
 	p.set(p.next, v1alpha1.AddressesAnnotation, join(asked))
+}
+
+// gives reports whether OLD lets NEW have all of the addresses.
+func (p *planner) gives(moves []v1alpha1.Move) bool {
+	return !slices.ContainsFunc(p.addresses, func(address netip.Addr) bool {
+		return !slices.Contains(moves, v1alpha1.Move{Address: address, To: p.name})
+	})
 }
 
 func (p *planner) set(s *corev1.Service, annotation, value string) {

@@ -288,7 +288,28 @@ func TestPlan_Refused(t *testing.T) {
 		{
 			"all clients",
 			func(w *world) { w.old().Spec.LoadBalancerSourceRanges = []string{"10.0.0.0/8"} },
-			"Service/ingress/old lets in only 10.0.0.0/8, and Service/gateway/new would let in all clients", true,
+			"Service/ingress/old lets in only 10.0.0.0/8, and Service/gateway/new would let in all IPv4 clients", true,
+		},
+		{
+			"all clients, as the annotation keeps none away",
+			func(w *world) {
+				w.old().Spec.LoadBalancerSourceRanges = []string{"10.0.0.0/8"}
+				w.next().Annotations[corev1.AnnotationLoadBalancerSourceRangesKey] = "10.0.0.0/8"
+			},
+			"would let in all IPv4 clients", true,
+		},
+		{
+			"all clients of one family",
+			func(w *world) {
+				for _, s := range []*corev1.Service{w.old(), w.next()} {
+					s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
+				}
+				w.claim("2001:db8::50", "ingress/old")
+				publish(w.old(), "192.0.2.50", "2001:db8::50")
+				w.old().Spec.LoadBalancerSourceRanges = []string{"10.0.0.0/8", "2001:db8:1::/48"}
+				w.next().Spec.LoadBalancerSourceRanges = []string{"10.0.0.0/8"}
+			},
+			"lets in only 2001:db8:1::/48, and Service/gateway/new would let in all IPv6 clients", true,
 		},
 		{
 			"other clients",
@@ -371,5 +392,17 @@ func TestShow(t *testing.T) {
 	}
 	if err == nil || err.Error() != "move the address of Service/ingress/old to Service/gateway/new: 1 check failed, and nothing was changed" {
 		t.Errorf("error %v", err)
+	}
+}
+
+// What OLD gave away before, and nobody asks it for, leaves the list for the next move: eight fill it.
+func TestPlan_GivenAwayBefore(t *testing.T) {
+	w := newWorld()
+	w.add("shop/web", "192.0.2.52")
+	w.old().Annotations[v1alpha1.MoveToAnnotation] = "192.0.2.52=shop/web,192.0.2.59=shop/gone"
+	for _, c := range w.plan().Changes {
+		if c.Service == "ingress/old" && c.After != "192.0.2.50=gateway/new" {
+			t.Errorf("OLD would say %q", c.After)
+		}
 	}
 }

@@ -15,7 +15,11 @@ func (m *move) shown(p *Plan, ended error) error {
 	err := m.output.Write(out, output.Object(p), func() error {
 		switch {
 		case p.State == Moved && len(p.Changes) == 0 && len(p.Checks) == 0:
-			fmt.Fprintf(out, "%s has moved from Service/%s to Service/%s: nothing to do\n", strings.Join(p.Addresses, ", "), p.Old, p.New)
+			rest := ": nothing to do"
+			if m.releases(p) {
+				rest = ""
+			}
+			fmt.Fprintf(out, "%s has moved from Service/%s to Service/%s%s\n", strings.Join(p.Addresses, ", "), p.Old, p.New, rest)
 			p.notes(out)
 		case p.State == Moved: // said when it was
 			if ended == nil && m.releaseOld {

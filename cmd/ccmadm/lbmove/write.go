@@ -33,11 +33,11 @@ func (m *move) write(ctx context.Context, p *Plan) (again bool, _ error) {
 			if patch == nil {
 				continue
 			}
+			m.wrote = m.wrote || !dry // also where the answer is lost
 			if err = m.patch(ctx, s, patch, dry); err != nil {
 				err = fmt.Errorf("annotate Service/%s/%s: %w", s.Namespace, s.Name, err)
-				return apierrors.IsConflict(err), p.unwritten(dry && !m.wrote, err)
+				return apierrors.IsConflict(err), p.unwritten(!m.wrote, err)
 			}
-			m.wrote = m.wrote || !dry
 		}
 		if !dry || !m.releaseOld {
 			continue
@@ -104,7 +104,7 @@ func (m *move) follow(ctx context.Context, p *Plan) error {
 			return last
 		}
 		if last == nil && arrived(p.addresses, old, next) {
-			p.State = Moved
+			p.State, p.old, p.next = Moved, old, next
 			m.moved(p, time.Since(began))
 			return m.shown(p, m.finish(ctx, p))
 		}
@@ -152,23 +152,62 @@ func late(p *Plan, next *corev1.Service, timeout time.Duration, last error) erro
 	}
 }
 
-// finish takes the need of an address from OLD, if that was asked for.
+// releases reports whether OLD is to lose the need of an address, and has it yet.
+func (m *move) releases(p *Plan) bool {
+	return m.releaseOld && p.State == Moved && p.old.Spec.Type == corev1.ServiceTypeLoadBalancer
+}
+
+// finish takes the need of an address from OLD, if that was asked for; a dry run only asks the API server whether it may. OLD is as it
+// was when the address had moved: who has moved it back since needs it.
 func (m *move) finish(ctx context.Context, p *Plan) error {
-	if !m.releaseOld || m.dryRun || p.State != Moved {
+	if !m.releases(p) {
 		return nil
 	}
-	if err := m.release(ctx, p, false); err != nil {
+	err := m.release(ctx, p, m.dryRun)
+	for attempt := 1; apierrors.IsConflict(err) && attempt < attempts; attempt++ {
+		old, next, lookErr := m.look(ctx)
+		switch {
+		case lookErr != nil:
+			err = lookErr
+		case !arrived(p.addresses, old, next):
+			return finding.Errorf("%s is no longer of Service/%s, so Service/%s was not changed", strings.Join(p.Addresses, ", "), p.New, p.Old).
+				WithHint("ccmadm lb why %s shows who has the address", p.New)
+		default:
+			p.old = old
+			err = m.release(ctx, p, m.dryRun)
+		}
+	}
+	switch {
+	case err != nil && m.dryRun:
+		return finding.Errorf("%w; nothing was changed", err)
+	case err != nil:
 		return finding.Errorf("%w", err).
 			WithHint("the address has moved; run the same command again for the rest")
+	case m.dryRun:
+		note := "Service/" + p.Old + " would become type ClusterIP"
+		if left := allocator.Earlier(p.old, true); len(left) > 0 {
+			note += ", and lose " + join(left)
+		}
+		p.Notes = append(p.Notes, note)
+		return nil
 	}
 	p.Notes = append(p.Notes, "Service/"+p.Old+" is of type ClusterIP now, without an address")
 	return nil
 }
 
-// release changes the type of OLD. The API server clears the fields of load balancers that a ClusterIP may not have, except for the list
-// of clients, which it refuses.
+// release changes the type of OLD, as it was looked at. The API server clears the fields of load balancers that a ClusterIP may not have,
+// except for the list of clients in its two forms, which it refuses.
 func (m *move) release(ctx context.Context, p *Plan, dry bool) error {
-	err := m.patch(ctx, p.old, []byte(`{"spec":{"type":"ClusterIP","loadBalancerSourceRanges":null}}`), dry)
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{
+			"resourceVersion": p.old.ResourceVersion,
+			"annotations":     map[string]any{corev1.AnnotationLoadBalancerSourceRangesKey: nil},
+		},
+		"spec": map[string]any{"type": corev1.ServiceTypeClusterIP, "loadBalancerSourceRanges": nil},
+	})
+	if err == nil {
+		err = m.patch(ctx, p.old, patch, dry)
+	}
 	if err != nil {
 		return fmt.Errorf("change Service/%s to type ClusterIP: %w", p.Old, err)
 	}

@@ -203,11 +203,22 @@ func (a *allocation) allOrNone(as *Assignment) {
 			a.leave(c, name)
 		case before != nil:
 			*c = *before
+			if c.Live() && !a.holds(c) { // its owner has gone on to another one in this pass
+				c.Released, c.Probed = a.Now.Truncate(time.Second), time.Time{}
+			}
 		default:
 			delete(a.Claims, address)
 		}
 		delete(as.By, ipv6)
 	}
+}
+
+// holds reports whether the claim is the address of one of its owners.
+func (a *allocation) holds(c *Claim) bool {
+	return slices.ContainsFunc(c.Owners, func(owner types.NamespacedName) bool {
+		as := a.Services[owner]
+		return as != nil && as.By[c.Address.Is6()] == c.Address
+	})
 }
 
 // settle ends quarantines, and fills in what follows from the rest.
