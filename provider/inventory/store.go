@@ -200,10 +200,15 @@ func (s *Store) confirm() {
 	for n := range s.last.Machines {
 		s.seen[s.last.Machines[n].ID] = sighting{s.readings, s.confirmed}
 	}
+	for id, last := range s.seen {
+		if last.reading == s.readings-1 { // missing since now, and not since the source was away
+			s.seen[id] = sighting{last.reading, s.confirmed}
+		}
+	}
 }
 
-// Missing says in how many good readings in a row a machine has not been listed,
-// and for how long. What this process never saw is missing since it first asked.
+// Missing says in how many good readings in a row a machine has not been listed, and for how long, counted from the first of them. What this
+// process never saw is missing since the first reading after it asked.
 func (s *Store) Missing(id string) (readings int, since time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

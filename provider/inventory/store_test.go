@@ -137,15 +137,24 @@ func TestStore_Missing(t *testing.T) {
 	want("never-seen", 0, 0)
 	c.pass(time.Minute)
 	_, _ = s.Offer(listing(2, 9), nil)
-	want("m9", 1, time.Minute)
-	want("never-seen", 1, time.Minute)
+	want("m9", 1, 0)
+	want("never-seen", 1, 0)
 	c.pass(time.Minute)
 	_, _ = s.Offer(listing(2, 9), nil)
-	want("m9", 2, 2*time.Minute)
+	want("m9", 2, time.Minute)
 	_, _ = s.Offer([]byte("{"), nil) // is no evidence
-	want("m9", 2, 2*time.Minute)
+	want("m9", 2, time.Minute)
 	_, _ = s.Offer(listing(2, 10), nil)
 	want("m9", 0, 0)
+	for range 9 { // nor is a source that is away
+		c.pass(10 * time.Minute)
+		_, _ = s.Offer(nil, errors.New("connection refused"))
+	}
+	_, _ = s.Offer(listing(3, 9), nil)
+	want("m9", 1, 0)
+	c.pass(time.Minute)
+	_, _ = s.Offer(listing(3, 9), nil)
+	want("m9", 2, time.Minute)
 }
 
 // Tombstones are no machines: they do not raise how many may vanish.

@@ -24,9 +24,11 @@ type Watcher struct {
 	// Ready returns once a reading can be compared with the copy of the process before. Without a copy nothing waits.
 	Ready func()
 
-	kept  Saved  // in the copy
-	state string // of the copy
-	stale Reason
+	kept   Saved     // in the copy
+	state  string    // of the copy
+	looked time.Time // at the copy
+	stale  Reason
+	want   string // the state for that reason
 }
 
 // Run follows the source until ctx is done. First it takes the copy of the
@@ -51,6 +53,8 @@ func (w *Watcher) Run(ctx context.Context) {
 }
 
 const (
+	// lookInterval is how often the copy is looked at: without it the next process would take any inventory.
+	lookInterval = 5 * time.Minute
 	// loadTimeout is that of one attempt to read the copy, and loadRetry is the first pause after one, which doubles up to loadRetryMost.
 	loadTimeout, loadRetry, loadRetryMost = 10 * time.Second, 500 * time.Millisecond, 15 * time.Second
 )
@@ -77,7 +81,7 @@ func (w *Watcher) take(ctx context.Context, document []byte, err error) {
 	changed, rejection := w.Store.Offer(document, err)
 	state := "Confirmed"
 	if rejection == nil {
-		w.stale = ""
+		w.stale, w.want = "", ""
 	} else {
 		state = w.reject(rejection)
 	}
@@ -93,23 +97,28 @@ func (w *Watcher) take(ctx context.Context, document []byte, err error) {
 // words may differ each time, as port numbers do: only a new reason makes a new state.
 func (w *Watcher) reject(rejection *Rejection) string {
 	w.Rejected(rejection)
-	if w.stale == rejection.Reason {
-		return w.state
+	if w.stale != rejection.Reason {
+		w.stale, w.want = rejection.Reason, v1alpha1.MachinesStale+rejection.Error()
 	}
-	w.stale = rejection.Reason
-	return v1alpha1.MachinesStale + rejection.Error()
+	return w.want
 }
 
 // keep saves what is good, when that or its state has changed.
 func (w *Watcher) keep(ctx context.Context, saved Saved, state string) {
-	if saved.Document == nil || state == w.state && reflect.DeepEqual(saved, w.kept) {
+	if saved.Document == nil || state == w.state && reflect.DeepEqual(saved, w.kept) && time.Since(w.looked) < lookInterval {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
+	if state == w.state && reflect.DeepEqual(saved, w.kept) {
+		w.looked = time.Now()
+		if there, err := w.Copy.Load(ctx); there.Document != nil || err != nil && !errors.Is(err, errDamaged) {
+			return
+		}
+	}
 	if err := w.Copy.Save(ctx, saved, state); err != nil {
 		klog.ErrorS(err, "Failed to save the last good inventory")
 		return
 	}
-	w.kept, w.state = saved, state
+	w.kept, w.state, w.looked = saved, state, time.Now()
 }

@@ -2,8 +2,11 @@ package inventory
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -72,6 +75,43 @@ func damage(t *testing.T, client *fake.Clientset) {
 	if _, err := client.CoreV1().ConfigMaps("kube-system").Update(t.Context(), object, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// The copy says that the source is away as soon as it can be written, and is written again where it was deleted.
+func TestWatcher_KeepsTheCopy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		c := Copy{Client: client, Namespace: "kube-system", Name: "machines"}
+		store, _ := newTestStore()
+		w := &Watcher{Store: store, Copy: c, Changed: func() {}, Ready: func() {}, Rejected: func(*Rejection) {}}
+		state := func() string {
+			object, err := client.CoreV1().ConfigMaps("kube-system").Get(t.Context(), "machines", metav1.GetOptions{})
+			if err != nil {
+				return err.Error()
+			}
+			return object.Annotations[v1alpha1.MachinesStateAnnotation]
+		}
+		w.take(t.Context(), listing(5, 10), nil)
+		away := true
+		client.PrependReactor("update", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return away, nil, apierrors.NewServiceUnavailable("etcd has no leader")
+		})
+		w.take(t.Context(), nil, errors.New("connection refused"))
+		away = false
+		w.take(t.Context(), nil, errors.New("connection refused"))
+		if got := state(); !strings.HasPrefix(got, v1alpha1.MachinesStale) {
+			t.Errorf("the copy is %q while the source is away", got)
+		}
+		w.take(t.Context(), listing(5, 10), nil)
+		if err := client.CoreV1().ConfigMaps("kube-system").Delete(t.Context(), "machines", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(lookInterval)
+		w.take(t.Context(), listing(5, 10), nil)
+		if got := state(); got != "Confirmed" {
+			t.Errorf("the copy that was deleted is %q", got)
+		}
+	})
 }
 
 // A taint that is no longer listed is known to the next leader until the machine's Node is without it, and to none after that.

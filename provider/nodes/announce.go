@@ -19,6 +19,7 @@ import (
 type candidate struct {
 	asked     time.Time
 	announced time.Time // zero: not yet, or withdrawn
+	counted   bool      // its deletion has used the budget
 }
 
 // verdict is what the inventory says of a Node that may go.
@@ -51,17 +52,19 @@ func (l *lifecycle) announceOrDelete(ctx context.Context, node *corev1.Node, ver
 	case l.config.DryRun:
 		return l.keep(node, "DryRun"), nil
 	}
-	_, again := l.deleted[node.UID]
+	if _, again := l.deleted[node.UID]; again || c.counted { // one that stays, such as by a finalizer, leaves the budget to others
+		return false, nil
+	}
 	deleted := maps.Clone(l.deleted)
 	deleted[node.UID] = now
 	if err := l.cluster.deletions.SaveDeletions(ctx, deleted); err != nil {
 		return true, fmt.Errorf("keep to the budget of deletions: %w", err)
 	}
 	l.deleted = deleted
-	if !again {
-		l.metrics.deleted.Inc()
-		klog.InfoS("Machine is gone", "node", node.Name, "providerID", node.Spec.ProviderID, "announced", c.announced)
-	}
+	c.counted = true
+	l.candidates[node.UID] = c
+	l.metrics.deleted.Inc()
+	klog.InfoS("Machine is gone", "node", node.Name, "providerID", node.Spec.ProviderID, "announced", c.announced)
 	return false, nil
 }
 
@@ -79,12 +82,14 @@ func (l *lifecycle) stays(node *corev1.Node, why finding.ID) bool {
 
 func (l *lifecycle) reason(why finding.ID) string { return cmp.Or(l.kinds[why].Reason, string(why)) }
 
-// forget withdraws what was announced.
-func (l *lifecycle) forget(node *corev1.Node) {
+// forget withdraws what was announced, and with it what was heard of the kubelet, unless only the inventory is in doubt.
+func (l *lifecycle) forget(node *corev1.Node, why finding.ID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.candidates, node.UID)
-	delete(l.heard, node.UID)
+	if why != finding.NotUpToDate {
+		delete(l.heard, node.UID)
+	}
 }
 
 // prune drops what is no longer asked about: Nodes that are Ready or gone. The

@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -38,10 +40,11 @@ type follower struct {
 	nodes    func(context.Context) (cache.Indexer, error)
 	warn     func(node *corev1.Node, reason, message string)
 	woken    chan struct{}
+	patched  patched
 }
 
 func newFollower(client kubernetes.Interface, machines *machines, c cluster) *follower {
-	return &follower{client: client, machines: machines, nodes: c.nodes, warn: c.warn, woken: make(chan struct{}, 1)}
+	return &follower{client: client, machines: machines, nodes: c.nodes, warn: c.warn, woken: make(chan struct{}, 1), patched: patched{versions: map[types.UID]string{}}}
 }
 
 // wake asks for a comparison now.
@@ -91,6 +94,9 @@ func (f *follower) follow(ctx context.Context, node *corev1.Node, nodes cache.In
 	}
 	m := f.listed(node, nodes)
 	if m == nil {
+		return nil
+	}
+	if f.patched.ahead(node) {
 		return nil
 	}
 	dropped := f.machines.store.Dropped(m.ID)
@@ -163,7 +169,39 @@ func (f *follower) patch(ctx context.Context, node *corev1.Node, patch *nodePatc
 	if err != nil {
 		return err
 	}
-	_, err = f.client.CoreV1().Nodes().Patch(ctx, node.Name, types.StrategicMergePatchType, data,
+	after, err := f.client.CoreV1().Nodes().Patch(ctx, node.Name, types.StrategicMergePatchType, data,
 		metav1.PatchOptions{FieldManager: inventory.Scheme})
+	if err == nil {
+		f.patched.note(after)
+	}
 	return err
+}
+
+// patched are the resource versions of Nodes as they were written, until the cache has them: a taint that an older copy is without may be
+// there.
+type patched struct {
+	mu       sync.Mutex
+	versions map[types.UID]string
+}
+
+func (p *patched) note(node *corev1.Node) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.versions[node.UID] = node.ResourceVersion
+}
+
+// ahead reports whether the Node was written since this copy of it.
+func (p *patched) ahead(node *corev1.Node) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	written, ok := p.versions[node.UID]
+	if !ok {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(node.ResourceVersion, written)
+	if err == nil && order < 0 {
+		return true
+	}
+	delete(p.versions, node.UID)
+	return false
 }

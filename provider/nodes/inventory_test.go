@@ -147,6 +147,20 @@ func TestInstanceMetadata_Inventory(t *testing.T) {
 			wantErr: "is Node/w1, too", wantWarn: "MachineTaken",
 		},
 		{
+			// It has the machine's name by its credentials, and the other one only says what it is.
+			name: "a machine that another Node claimed before it joined", inventory: listed, node: joins(shows("w1", uuidA)),
+			peers: []*corev1.Node{joins(shows("evil", uuidA))}, want: r1,
+		},
+		{
+			name: "a machine that another Node claims by its provider ID", inventory: listed, node: joins(shows("w1", uuidA)),
+			peers: []*corev1.Node{joins(withProviderID(shows("evil", ""), "onprem://ber1/r1"))}, want: r1,
+		},
+		{
+			name: "a machine that an older Node claims later", inventory: strings.Replace(listed, "hostname: w1, ", "", 1),
+			node:  withProviderID(shows("w1", uuidA), "onprem://ber1/r1"),
+			peers: []*corev1.Node{joins(shows("evil", uuidA))}, want: r1,
+		},
+		{
 			name:      "not listed",
 			inventory: listed,
 			node:      joins(shows("w9", "")),

@@ -94,7 +94,7 @@ func (l *lifecycle) exists(ctx context.Context, node *corev1.Node) (bool, error)
 	}
 	policy := status.Inventory.Policy
 	if refusal := inventory.GuardIdentity(policy, bounds(l.config), evidence); refusal != "" {
-		l.forget(node)
+		l.forget(node, refusal)
 		if !inventory.Gone(policy, evidence) { // an outage, and no deletion that is refused
 			return l.stays(node, refusal), nil
 		}
@@ -102,7 +102,7 @@ func (l *lifecycle) exists(ctx context.Context, node *corev1.Node) (bool, error)
 	}
 	heartbeat, err := l.cluster.heartbeat(ctx, node)
 	if err != nil {
-		l.forget(node)
+		l.forget(node, finding.StillTalking)
 		l.keep(node, finding.StillTalking)
 		return true, fmt.Errorf("listen to Node/%s: %w", node.Name, err)
 	}

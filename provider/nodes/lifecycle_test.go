@@ -30,6 +30,7 @@ type site struct {
 	deletedErr   error
 	kept         map[types.UID]time.Time
 	warnings     []string
+	stays        bool // Nodes are asked about again once they are gone
 }
 
 func (s *site) Deletions(context.Context) (map[types.UID]time.Time, error) {
@@ -113,10 +114,11 @@ func (s *site) runFor(t *testing.T, d time.Duration, document []byte, ask ...int
 	for end := s.at.Add(d); s.at.Before(end); s.at = s.at.Add(5 * time.Second) {
 		_, _ = s.store.Offer(document, nil)
 		for _, n := range ask {
-			if _, ok := gone[n]; ok {
+			_, before := gone[n]
+			if before && !s.stays {
 				continue
 			}
-			if exists, _ := s.exists(t.Context(), s.all[n]); !exists {
+			if exists, _ := s.exists(t.Context(), s.all[n]); !exists && !before {
 				gone[n] = s.at.Sub(start)
 			}
 		}
@@ -217,6 +219,17 @@ func TestLifecycle_Budget(t *testing.T) {
 	gone := s.runFor(t, 30*time.Minute, lists(30, 1, 2), 1, 2)
 	if len(gone) != 2 || (gone[1]-gone[2]).Abs() < 10*time.Minute {
 		t.Errorf("gone %v, want two that are ten minutes apart", gone)
+	}
+}
+
+// A Node that is not deleted, such as by a finalizer, uses the budget once: the next one goes ten minutes after it.
+func TestLifecycle_BudgetOfOneThatStays(t *testing.T) {
+	s := newSite(t, 30)
+	document := lists(30, 1, 2)
+	s.stays = true
+	gone := s.runFor(t, time.Hour, document, 1, 2)
+	if len(gone) != 2 {
+		t.Errorf("gone %v, want both", gone)
 	}
 }
 

@@ -98,8 +98,14 @@ func (m *machines) take(id string, listed *config.Machine, node *corev1.Node, no
 		}
 		for _, object := range others {
 			other, ok := object.(*corev1.Node)
-			waits := identity == id || other.Spec.ProviderID == "" // a Node that became another machine shares a UUID, and no more
-			if ok && other.Name != node.Name && waits && keeps(other) {
+			if !ok || other.Name == node.Name {
+				continue
+			}
+			// A Node that became another machine shares a UUID, and no more. One that is no machine yet only says that it has it, and
+			// takes the ID neither from the Node that has it, nor from the one of the machine's name, which is in its credentials.
+			waits := identity == id || !has && other.Spec.ProviderID == ""
+			says := uninitialized(other) && listed.Named(node.Name) && !listed.Named(other.Name)
+			if waits && !says && keeps(other) {
 				return taken(id, other.Name)
 			}
 		}

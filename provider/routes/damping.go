@@ -66,16 +66,18 @@ func (d damping) damp(now time.Time, all *reported) *reported {
 
 // see takes in what the routes are now, and reports whether others are reported.
 func (m *damped) see(now time.Time, seen reported) (held bool) {
-	if !m.seen.equal(seen) {
-		m.seen, m.since = seen, now
-	}
 	if now.Sub(m.since) >= calmTime {
 		m.changes = 0
 	}
+	if !m.seen.equal(seen) {
+		m.seen, m.since = seen, now
+	}
+	// What is well again is reported in any case: a Node is not kept out for routes that are there.
+	recovers := len(m.said.problems) > 0 && len(seen.problems) == 0
 	switch {
 	case m.said.equal(seen):
 		return false
-	case m.changes < freeChanges:
+	case m.changes < freeChanges || recovers:
 		m.changes++
 		m.said = seen
 		return false

@@ -59,6 +59,31 @@ func TestDamping(t *testing.T) {
 	}
 }
 
+// A link that loses its address three times ends with its routes, and they are reported: without them the Node would take no pods.
+func TestDamping_Recovers(t *testing.T) {
+	d, now := damping{}, time.Unix(1000, 0)
+	well := reported{routes: []v1alpha1.AgentRoute{{Destination: "10.244.10.0/24", Node: "w1", Via: "192.0.2.1"}}}
+	ill := reported{problems: []v1alpha1.RouteProblem{{Destination: "10.244.10.0/24", Node: "w1", Reason: Unreachable}}}
+	reports, said := 0, reported{}
+	for n := range 60 {
+		current := well
+		if n%2 == 1 {
+			current = ill
+		}
+		if next := d.damp(now, &current); !said.equal(*next) {
+			said = *next
+			reports++
+		}
+		now = now.Add(time.Second)
+		if n >= freeChanges && len(said.problems) > 0 && len(current.problems) == 0 {
+			t.Fatalf("after %d changes a problem is reported that is gone", n)
+		}
+	}
+	if reports > freeChanges+2 {
+		t.Errorf("%d reports in a minute", reports)
+	}
+}
+
 // A Node that comes and one that goes are reported at once, in order.
 func TestDamping_NodesComeAndGo(t *testing.T) {
 	d, now := damping{}, time.Unix(1000, 0)
