@@ -43,9 +43,9 @@ type diskFiles struct{ root string }
 // Write replaces the content of a file. The owner and, unless it is opaque, the mode of an existing one are kept. Where the name is a
 // symbolic link, as configuration management makes them, the file that it leads to is replaced.
 func (d diskFiles) Write(f File) (bool, error) {
-	target, err := linked(d.root, f.Path)
+	target, err := follow(d.root, f.Path)
 	if err != nil {
-		return false, err
+		return false, fmt.Errorf("write %s: %w", f.Path, err)
 	}
 	info, err := os.Stat(target)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -71,26 +71,6 @@ func (d diskFiles) Write(f File) (bool, error) {
 		}
 	}
 	return true, d.replace(target, f, mode, info)
-}
-
-// linked is the file that a name leads to. An absolute link leads to a place below the root.
-func linked(root, name string) (string, error) {
-	const most = 40 // as Linux follows
-	path := filepath.Join(root, name)
-	for range most {
-		to, err := os.Readlink(path)
-		switch {
-		case errors.Is(err, syscall.EINVAL), errors.Is(err, fs.ErrNotExist): // no link, or nothing
-			return path, nil
-		case err != nil:
-			return "", fmt.Errorf("write %s: %w", name, err)
-		case filepath.IsAbs(to):
-			path = filepath.Join(root, to)
-		default:
-			path = filepath.Join(filepath.Dir(path), to)
-		}
-	}
-	return "", fmt.Errorf("write %s: %w", name, syscall.ELOOP)
 }
 
 // replace writes the content with the mode, and with the owner of the file that it replaces.
@@ -185,7 +165,7 @@ func (p printFiles) Write(f File) (bool, error) {
 		return false, fmt.Errorf("read the file to be replaced: %w", err)
 	}
 	if err == nil && bytes.Equal(old, f.Data) {
-		return false, nil
+		return p.tighten(f)
 	}
 	if f.Opaque {
 		fmt.Fprintf(p.out, "[dryrun] would write %s (%d bytes, mode %#o, content not shown)\n", f.Path, len(f.Data), f.Mode)
@@ -196,6 +176,20 @@ func (p printFiles) Write(f File) (bool, error) {
 		from = os.DevNull
 	}
 	fmt.Fprintf(p.out, "[dryrun] would write %s\n%s", f.Path, diff.Diff(from, p.mask(old), f.Path, p.mask(f.Data)))
+	return true, nil
+}
+
+// tighten says what a write does to a file that has its content, and is to be read by fewer.
+func (p printFiles) tighten(f File) (bool, error) {
+	info, err := os.Stat(filepath.Join(p.root, f.Path))
+	if err != nil {
+		return false, fmt.Errorf("look at the mode of %s: %w", f.Path, err)
+	}
+	mode := info.Mode().Perm()
+	if !f.Opaque || mode&^f.Mode == 0 {
+		return false, nil
+	}
+	fmt.Fprintf(p.out, "[dryrun] would change the mode of %s from %#o to %#o\n", f.Path, mode, mode&f.Mode)
 	return true, nil
 }
 

@@ -80,8 +80,51 @@ func TestDiskFiles_Write_BehindALink(t *testing.T) {
 		}
 	}
 	_, err := (diskFiles{root}).Write(File{Path: "/etc/loop", Data: []byte("x"), Mode: 0o644})
-	if err == nil || !strings.Contains(err.Error(), "write /etc/loop: too many levels of symbolic links") {
+	if err == nil || !strings.Contains(err.Error(), "write /etc/loop: open /etc/loop: too many levels of symbolic links") {
 		t.Errorf("a loop: %v", err)
+	}
+}
+
+// A folder is a link, too: what a relative link in it leads to is where the kernel finds it.
+func TestDiskFiles_Write_InALinkedFolder(t *testing.T) {
+	root := t.TempDir()
+	for _, dir := range []string{"etc", "srv/kubernetes", "srv/secrets"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stored := filepath.Join(root, "srv/secrets/ccm.conf")
+	for name, to := range map[string]string{"etc/kubernetes": "/srv/kubernetes", "srv/kubernetes/ccm.conf": "../secrets/ccm.conf"} {
+		if err := os.Symlink(to, filepath.Join(root, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := (diskFiles{root}).Write(File{Path: "/etc/kubernetes/ccm.conf", Data: []byte("key"), Mode: 0o600}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(stored); err != nil || string(got) != "key" {
+		t.Errorf("the file behind the links has %q, %v", got, err)
+	}
+	if _, err := os.Lstat(filepath.Join(root, "etc/secrets")); err == nil {
+		t.Error("the key is where no program looks for it")
+	}
+}
+
+// A file of credentials that everybody may read is shown as changed, whatever its content.
+func TestPrintFiles_Write_Mode(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cloud.conf")
+	if err := os.WriteFile(path, []byte("key"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		opaque bool
+		want   string
+	}{{true, "[dryrun] would change the mode of " + path + " from 0644 to 0600\n"}, {false, ""}} {
+		var out bytes.Buffer
+		changed, err := printFiles{"/", &out, nil}.Write(File{Path: path, Data: []byte("key"), Mode: 0o600, Opaque: tt.opaque})
+		if err != nil || changed != (tt.want != "") || out.String() != tt.want {
+			t.Errorf("opaque %t: changed %t, %q, %v", tt.opaque, changed, out.String(), err)
+		}
 	}
 }
 

@@ -88,26 +88,29 @@ func (m *Machine) Read(path string) ([]byte, error) {
 const maxLinks = 40
 
 // follow is where a file of the machine is for this process, behind all symbolic links.
-func (m *Machine) follow(path string) (string, error) {
+func (m *Machine) follow(path string) (string, error) { return follow(m.Root, path) }
+
+// follow is where a file below a root is. An absolute link leads to a place below the root.
+func follow(root, path string) (string, error) {
 	done, links := "/", 0
 	for rest := path; rest != ""; {
 		var name string
 		name, rest, _ = strings.Cut(strings.TrimLeft(rest, "/"), "/")
 		next := filepath.Join(done, name)
-		target, err := os.Readlink(m.Path(next))
+		target, err := os.Readlink(filepath.Join(root, next))
 		if err != nil { // it is none, or whoever opens it says why not
 			done = next
 			continue
 		}
 		if links++; links > maxLinks {
-			return "", &fs.PathError{Op: "open", Path: m.Path(path), Err: syscall.ELOOP}
+			return "", &fs.PathError{Op: "open", Path: path, Err: syscall.ELOOP}
 		}
 		if filepath.IsAbs(target) {
 			done = "/"
 		}
 		rest = target + "/" + rest
 	}
-	return m.Path(done), nil
+	return filepath.Join(root, done), nil
 }
 
 // Astray tells whether a path leads this process elsewhere than the machine itself, as an absolute link does below

@@ -9,9 +9,12 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/state"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/kubeadm/identity"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
+	"github.com/ccmadm/ccmadm/phases/kubelet"
 	"github.com/ccmadm/ccmadm/phases/manager"
 	"github.com/ccmadm/ccmadm/phases/phasestest"
 	"github.com/ccmadm/ccmadm/phases/record"
@@ -130,4 +133,52 @@ func byPaths(t *testing.T, m *machine.Machine, ca string) {
 		t.Fatal(err)
 	}
 	machinetest.Put(t, m, machine.CCMKubeconfig, string(data))
+}
+
+// What is the administrator's stays where ccmadm goes, also in a second run, whose record is gone.
+func TestPurgeFiles_Kubeconfig(t *testing.T) {
+	ca := machinetest.NewCA(t)
+	bundle, err := os.ReadFile(filepath.Join(ca, "ca.crt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, err := identity.Sign(ca, "https://lb.example:6443", phasestest.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name, kubeconfig string
+		key, stays       bool
+	}{
+		{name: "ours", kubeconfig: string(signed), key: true},
+		{name: "with an external CA", kubeconfig: string(signed), stays: true},
+		{name: "a token of the administrator's", kubeconfig: phasestest.TokenKubeconfig(bundle), key: true, stays: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m, _ := machinetest.New(t)
+			machinetest.CopyCA(t, ca, m.Path("/srv/pki"))
+			if !tt.key {
+				if err := os.Remove(m.Path("/srv/pki/ca.key")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			machinetest.Put(t, m, machine.CCMKubeconfig, tt.kubeconfig)
+			rec := &state.Record{CertificatesDir: "/srv/pki"}
+			rec.APIVersion, rec.Kind = v1alpha1.APIVersion, state.RecordKind
+			data, err := rec.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			machinetest.Put(t, m, machine.RecordFile, string(data))
+			for range 2 {
+				r, _ := phasestest.Run{Config: phasestest.InitConfig}.Must(t, m)
+				if err := kubelet.PurgeFiles(r.Env); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := machinetest.Content(m, machine.CCMKubeconfig) != ""; got != tt.stays {
+				t.Errorf("it stays: %t, want %t", got, tt.stays)
+			}
+		})
+	}
 }

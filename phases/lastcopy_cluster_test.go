@@ -51,7 +51,7 @@ func TestCluster_JoinControlPlane_SecretIsGone(t *testing.T) {
 		t.Errorf("the configuration on the machine is %q", got)
 	}
 	other, _ := phasestest.ControlPlaneMachine(t, phasestest.Cluster.Config)
-	phasestest.WantError(t, join(other), "Secret/kube-system/ccmadm-cloud-config is gone, and this machine has no copy", finding.ExitRefused)
+	phasestest.WantError(t, join(other), "Secret/kube-system/ccmadm-cloud-config is gone, and this machine has no copy", finding.ExitError)
 	if got := machinetest.Content(other, machine.CCMManifest); got != "" {
 		t.Errorf("a static pod without credentials was written:\n%s", got)
 	}

@@ -139,6 +139,17 @@ func ClientCertificate(m *machine.Machine, path string) (*x509.Certificate, erro
 	return certs[0], nil
 }
 
+// Kept tells whether the manager's kubeconfig on this machine is to stay when ccmadm goes: it is the administrator's, or the CA's key, with which
+// another one could be signed, is not here. Where there is no kubeconfig nothing is kept.
+func Kept(m *machine.Machine, certsDir string) (bool, error) {
+	there, err := m.Exists(machine.CCMKubeconfig)
+	if err != nil || !there {
+		return false, err
+	}
+	key, err := m.Exists(filepath.Join(certsDir, "ca.key"))
+	return !key || Theirs(m), err
+}
+
 // Theirs tells whether the identity is the administrator's: its kubeconfig has a token, or names files. It is not
 // replaced by one of ours. What cannot be read is nobody's.
 func Theirs(m *machine.Machine) bool {

@@ -42,7 +42,7 @@ Writes nothing.`,
 			if err := refuseOtherManagers(ctx, r.Env, s); err != nil {
 				return err
 			}
-			if err := refusePools(ctx, r.Env, s); err != nil {
+			if err := sayPools(ctx, r.Env, s); err != nil {
 				return err
 			}
 			if err := refuseAdmission(ctx, r.Env); err != nil {

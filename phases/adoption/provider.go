@@ -22,7 +22,6 @@ import (
 	"github.com/ccmadm/ccmadm/phases/manager"
 	"github.com/ccmadm/ccmadm/phases/settings"
 	"github.com/ccmadm/ccmadm/phases/workflow"
-	"github.com/ccmadm/ccmadm/templates"
 )
 
 // refuseServed finds what the present provider does for the cluster, and the next one would not go on with. Whether
@@ -79,7 +78,7 @@ their place in "cloud-config", and are marked with whose they are. Until "begin"
 			if err := removeSets(ctx, r.Env, applier, apply.Addon); err != nil {
 				return err
 			}
-			if err := removeAgents(ctx, r.Env, applier, s.Profile); err != nil {
+			if err := removeSets(ctx, r.Env, applier, apply.NodeAgent); err != nil {
 				return err
 			}
 			client, err := workflow.Connect(r.Env, machine.AdminConf)
@@ -104,26 +103,8 @@ their place in "cloud-config", and are marked with whose they are. Until "begin"
 	}
 }
 
-// removeAgents leaves the definitions of what agents go by, where the next provider has agents, too: with a definition
-// go all objects of its kind.
-func removeAgents(ctx context.Context, env *workflow.Env, applier apply.Applier, next *templates.Profile) error {
-	if next.NodeAgent == nil {
-		return removeSets(ctx, env, applier, apply.NodeAgent)
-	}
-	stay, err := manifests.CRDs()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, workflow.ApplyTimeout)
-	defer cancel()
-	changes, err := applier.Apply(ctx, apply.NodeAgent, stay)
-	sayDeleted(env, changes)
-	return err
-}
-
-// refusePools finds pools and peers of a cluster whose next provider has no use for them: they would go with their
-// definitions, and no way back brings them.
-func refusePools(ctx context.Context, env *workflow.Env, s *settings.Settings) error {
+// sayPools tells of pools and peers of a cluster whose next provider does not serve them. They stay, as their definitions do.
+func sayPools(ctx context.Context, env *workflow.Env, s *settings.Settings) error {
 	former, err := s.FormerProfile()
 	if err != nil || former == nil || s.Profile.NodeAgent != nil {
 		return err
@@ -153,9 +134,8 @@ func refusePools(ctx context.Context, env *workflow.Env, s *settings.Settings) e
 	if len(found) == 0 {
 		return nil
 	}
-	return finding.Refusedf("adopt with provider %q: these would go with provider %s: %s", s.Provider, former.Name,
-		strings.Join(found, ", ")).
-		WithHint("kubectl get addresspools,bgppeers -o yaml > pools.yaml keeps them: delete them first. Nothing was changed")
+	env.Sayf("warning, provider %q does not serve what stays of provider %s: %s", s.Provider, former.Name, strings.Join(found, ", "))
+	return nil
 }
 
 // markFiles notes on the Secret with a provider's files whose they are, while the cluster goes to another one: no other

@@ -1,6 +1,7 @@
 package adoption
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -53,7 +54,7 @@ func newestChange(runs []journal.Run, after *state.Record) (*journal.Run, error)
 				run.Command).WithHint("ccmadm journal %d shows how to undo its steps; ccmadm rollback RUN goes to before "+
 				"an earlier one. Nothing was changed", run.ID)
 		}
-		before, err := state.DecodeRecord("the record of before the run", []byte(run.Before))
+		before, err := recordBefore(&run)
 		if err != nil {
 			return nil, err
 		}
@@ -65,6 +66,18 @@ func newestChange(runs []journal.Run, after *state.Record) (*journal.Run, error)
 	}
 	return nil, finding.Refusedf("find the way back: the journal has no run that changed the cluster's settings").
 		WithHint("ccmadm journal lists the runs that are known. Nothing was changed")
+}
+
+// recordBefore is the cluster's record as the run found it. One of a newer ccmadm is refused: without what this one does not know, other
+// settings would be those of before.
+func recordBefore(run *journal.Run) (*state.Record, error) {
+	rec, err := state.DecodeRecord("the record of before the run", []byte(run.Before))
+	if err == nil && rec.Newer != "" {
+		return nil, finding.Refusedf("go back to before run %d, whose record ccmadm %s has written: %s", run.ID,
+			cmp.Or(rec.WrittenBy, "of another version"), rec.Newer).
+			WithHint("run the version that has written it, or a newer one. Nothing was changed")
+	}
+	return rec, err
 }
 
 func sameSettings(a, b *state.Record) bool {
@@ -79,7 +92,7 @@ func FormerSettings(run *journal.Run) (*config.CloudConfiguration, string, error
 		return nil, "", finding.Refusedf("go back to before run %d: ccmadm %s has changed no settings", run.ID, run.Command).
 			WithHint("ccmadm journal %d shows how to undo its steps. Nothing was changed", run.ID)
 	}
-	rec, err := state.DecodeRecord("the record of before the run", []byte(run.Before))
+	rec, err := recordBefore(run)
 	if err != nil {
 		return nil, "", err
 	}
@@ -103,7 +116,7 @@ func FormerSettings(run *journal.Run) (*config.CloudConfiguration, string, error
 
 // FormerImageBy is who had chosen the manager's image before a run: a rollback brings that back, too.
 func FormerImageBy(run *journal.Run) (state.ImageBy, error) {
-	rec, err := state.DecodeRecord("the record of before the run", []byte(run.Before))
+	rec, err := recordBefore(run)
 	if err != nil {
 		return "", err
 	}

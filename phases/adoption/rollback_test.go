@@ -121,3 +121,14 @@ func TestFormerSettings_LifecycleHeld(t *testing.T) {
 		}
 	}
 }
+
+// A record that a newer ccmadm wrote, with a field that this one does not know, is no way back for it.
+func TestRollback_RecordOfANewerOne(t *testing.T) {
+	const before = "apiVersion: ccmadm.dev/v1alpha1\nkind: Record\nwrittenBy: v9.0.0\nconfiguration: {provider: onprem, mode: DaemonSet, fromTheFuture: x}\n"
+	run := journal.Run{ID: 8, Command: "apply", State: journal.Done, Before: before}
+	const want = "go back to before run 8, whose record ccmadm v9.0.0 has written"
+	_, _, err := FormerSettings(&run)
+	phasestest.WantError(t, err, want, finding.ExitRefused)
+	_, err = newestChange([]journal.Run{run}, &state.Record{})
+	phasestest.WantError(t, err, want, finding.ExitRefused)
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 )
 
 // kubeletFiles are the files behind the kubelet's flags as they were, to be given back; nil for one that was not there.
-type kubeletFiles map[string][]byte
+type kubeletFiles map[string]*machine.File
 
 func keepKubeletFiles(m *machine.Machine) (kubeletFiles, error) {
 	files := kubeletFiles{}
@@ -23,10 +24,18 @@ func keepKubeletFiles(m *machine.Machine) (kubeletFiles, error) {
 		machine.KubeadmFlags,
 	} {
 		data, err := m.Read(path)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) {
+			files[path] = nil
+			continue
+		}
+		if err != nil {
 			return nil, fmt.Errorf("keep what the kubelet was started with: %w", err)
 		}
-		files[path] = data
+		mode := fs.FileMode(0o644)
+		if info, err := os.Stat(m.Path(path)); err == nil { // else a link that leads out of another root
+			mode = info.Mode().Perm()
+		}
+		files[path] = &machine.File{Path: path, Data: data, Mode: mode}
 	}
 	return files, nil
 }
@@ -62,12 +71,12 @@ func (f kubeletFiles) settle(ctx context.Context, env *workflow.Env, timeout tim
 }
 
 func (f kubeletFiles) giveBack(ctx context.Context, env *workflow.Env, timeout time.Duration) error {
-	for path, data := range f {
+	for path, file := range f {
 		var err error
-		if data == nil {
+		if file == nil {
 			err = workflow.Remove(env, path)
 		} else {
-			err = env.Write(machine.File{Path: path, Data: data, Mode: 0o644})
+			err = env.Write(*file)
 		}
 		if err != nil {
 			return err

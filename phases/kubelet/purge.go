@@ -3,6 +3,7 @@ package kubelet
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -29,12 +30,14 @@ func PurgeFiles(env *workflow.Env) error {
 	if err != nil {
 		return err
 	}
-	external, err := identity.ExternalCA(env.Machine, certsDir)
+	kept, err := identity.Kept(env.Machine, certsDir)
 	if err != nil {
 		return err
 	}
-	if !external { // else the administrator has put it there
-		files = append(files, machine.CCMKubeconfig)
+	if kept {
+		env.Sayf("%s stays: it is yours, or cannot be made again, as %s is not here", machine.CCMKubeconfig, filepath.Join(certsDir, "ca.key"))
+	} else { // before the record, which says where the CA is
+		files = append([]string{machine.CCMKubeconfig}, files...)
 	}
 	for _, path := range files {
 		if err := workflow.Remove(env, path); err != nil {

@@ -66,11 +66,22 @@ func JoinControlPlane() workflow.Phase {
 		}
 		files, err := joinedFiles(ctx, r.Env, s)
 		if err != nil {
-			return err
+			return notWritten(err)
 		}
 		return writeStaticPod(ctx, r, s, files)
 	}
 	return p
+}
+
+// notWritten says what is left of a join whose machine is in the cluster, and has no manager.
+func notWritten(err error) error {
+	var known *finding.Error
+	if errors.As(err, &known) {
+		err = known.Err
+	}
+	return finding.Errorf("write %s: %w", machine.CCMManifest, err).WithHint("this machine has joined the cluster. On a control plane that has the " +
+		"provider's files run `ccmadm apply`, or anywhere `ccmadm apply -f FILE` with cloudConfig and credentials; then run the same " +
+		"command here again: it goes on")
 }
 
 func writeStaticPod(ctx context.Context, r *workflow.Run, s *settings.Settings, cloudFiles map[string][]byte) error {

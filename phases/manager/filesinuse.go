@@ -4,12 +4,14 @@ import (
 	"context"
 	"maps"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/settings"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
@@ -88,7 +90,11 @@ func refuseLostFiles(ctx context.Context, env *workflow.Env) error {
 	}
 	listed := false
 	for _, name := range []string{v1alpha1.AppliedName, v1alpha1.FormerAppliedName} {
-		applied, err := client.CoreV1().ConfigMaps(v1alpha1.Namespace).Get(ctx, name, metav1.GetOptions{})
+		var applied *corev1.ConfigMap
+		err := journal.Ask(ctx, func(ctx context.Context) (err error) {
+			applied, err = client.CoreV1().ConfigMaps(v1alpha1.Namespace).Get(ctx, name, metav1.GetOptions{})
+			return err
+		})
 		if apierrors.IsNotFound(err) {
 			continue
 		}
@@ -101,7 +107,10 @@ func refuseLostFiles(ctx context.Context, env *workflow.Env) error {
 	if !listed {
 		return nil
 	}
-	_, err = client.CoreV1().Secrets(v1alpha1.Namespace).Get(ctx, v1alpha1.CloudConfigName, metav1.GetOptions{})
+	err = journal.Ask(ctx, func(ctx context.Context) error {
+		_, err := client.CoreV1().Secrets(v1alpha1.Namespace).Get(ctx, v1alpha1.CloudConfigName, metav1.GetOptions{})
+		return err
+	})
 	if err == nil { // it has the files of the provider of before
 		return nil
 	}

@@ -98,8 +98,7 @@ and the permissions of the former manager, once that runs nowhere.`,
 	}
 }
 
-// removeStaticFiles takes away what the static pod has read on this machine. With an external CA its identity is the
-// administrator's.
+// removeStaticFiles takes away what the static pod has read on this machine, but for an identity that is the administrator's.
 func removeStaticFiles(ctx context.Context, env *workflow.Env, s *settings.Settings) error {
 	if err := RemoveCertsTimer(ctx, env); err != nil {
 		return err
@@ -107,9 +106,13 @@ func removeStaticFiles(ctx context.Context, env *workflow.Env, s *settings.Setti
 	if err := writeCloudFiles(env, nil); err != nil {
 		return err
 	}
-	external, err := identity.ExternalCA(env.Machine, s.CertificatesDir)
-	if err != nil || external {
+	kept, err := identity.Kept(env.Machine, s.CertificatesDir)
+	if err != nil {
 		return err
+	}
+	if kept {
+		env.Sayf("%s stays: it is yours", machine.CCMKubeconfig)
+		return nil
 	}
 	return workflow.Remove(env, machine.CCMKubeconfig)
 }

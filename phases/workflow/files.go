@@ -14,11 +14,16 @@ import (
 
 // Remove removes a file of the machine, and says so.
 func Remove(env *Env, path string) error {
+	target, link := os.Readlink(env.Machine.Path(path))
 	removed, err := env.Machine.Files.Remove(path)
 	if err != nil {
 		return err
 	}
-	if removed && !env.DryRun {
+	switch {
+	case !removed || env.DryRun:
+	case link == nil: // what is written goes behind a link, and may be a key
+		env.Sayf("%s removed, a symbolic link: %s, to which it led, stays", path, target)
+	default:
 		env.Sayf("%s removed", path)
 	}
 	env.NoteChange(removed)
