@@ -61,6 +61,8 @@ func TestCluster_CRDs(t *testing.T) {
 		{"a hook at any level", "addresspools", `{ranges: [192.0.2.1], hook: {url: "http://127.0.0.1"}}`, "hook needs level: L2"},
 		{"a peer", "bgppeers", `{address: 192.0.2.1, asn: 64500, localASN: 4200000000, bfd: {enabled: true}}`, ""},
 		{"an unnumbered peer", "bgppeers", `{interface: eth1.100, asn: 64500, localASN: 64512, multiHop: 1, bfd: {enabled: true}}`, ""},
+		{"an unnumbered peer of any ASN", "bgppeers", `{interface: eth1, localASN: 64512}`, ""},
+		{"no ASN", "bgppeers", `{address: 192.0.2.1, localASN: 64512}`, "asn is required with address"},
 		{"nowhere", "bgppeers", `{asn: 64500, localASN: 64512}`, "either address or interface"},
 		{"twice", "bgppeers", `{address: 192.0.2.1, interface: eth1, asn: 64500, localASN: 64512}`, "either address or interface"},
 		{"no interface", "bgppeers", `{interface: "fe80::1%eth1", asn: 64500, localASN: 64512}`, "spec.interface"},

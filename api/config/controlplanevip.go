@@ -45,8 +45,8 @@ type ControlPlaneVIPPeer struct {
 	Interface string `json:"interface,omitempty"`
 	// Port of the router. Default: 179.
 	Port int32 `json:"port,omitempty"`
-	// ASN is the router's autonomous system.
-	ASN int64 `json:"asn"`
+	// ASN is the router's autonomous system. Default: none with address, and with interface the one that the router says.
+	ASN int64 `json:"asn,omitempty"`
 	// HoldTime after which a router or control plane that sends nothing counts as failed, from 3s to 65535s. Default: 9s.
 	HoldTime metav1.Duration `json:"holdTime,omitzero"`
 	// MultiHop is the number of hops to a router that is not in a subnet of the control plane. Default: 1, which is in it.
@@ -134,7 +134,9 @@ func (p *ControlPlaneVIPPeer) validate(path *field.Path) field.ErrorList {
 	case p.MultiHop > 1:
 		errs = append(errs, field.Forbidden(path.Child("multiHop"), "must be 1 with interface"))
 	}
-	errs = append(errs, within(path.Child("asn"), p.ASN, 1, math.MaxUint32)...)
+	if p.ASN != 0 || p.Interface == "" {
+		errs = append(errs, within(path.Child("asn"), p.ASN, 1, math.MaxUint32)...)
+	}
 	errs = append(errs, within(path.Child("port"), int64(p.Port), 0, math.MaxUint16)...)
 	errs = append(errs, within(path.Child("multiHop"), int64(p.MultiHop), 0, math.MaxUint8)...)
 	if p.MultiHop > 1 && ptr.Deref(p.BFD.Enabled, false) {

@@ -89,7 +89,7 @@ func TestControlPlaneVIPBGP_PeerSpecs(t *testing.T) {
 }
 
 func TestControlPlaneVIPBGP_Unnumbered(t *testing.T) {
-	const doc = "controlPlaneVIP: {address: 203.0.113.10, bgp: {localASN: 1, peers: [{interface: eth1, asn: 2}, {interface: eth2, asn: 2}]}}"
+	const doc = "controlPlaneVIP: {address: 203.0.113.10, bgp: {localASN: 1, peers: [{interface: eth1, asn: 2}, {interface: eth2}]}}"
 	c, err := DecodeCloudConfiguration("k.yaml", 7, []byte(configHead+doc))
 	if err != nil {
 		t.Fatal(err)

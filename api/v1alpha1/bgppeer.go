@@ -41,6 +41,7 @@ type BGPPeer struct {
 // +kubebuilder:validation:XValidation:rule="has(self.address) != has(self.interface)",message="must have either address or interface"
 // +kubebuilder:validation:XValidation:rule="!has(self.interface) || !has(self.sourceAddress) || size(self.sourceAddress) == 0",message="sourceAddress must not be set with interface: the session has link-local addresses"
 // +kubebuilder:validation:XValidation:rule="!has(self.interface) || !has(self.multiHop) || self.multiHop == 1",message="multiHop must be 1 with interface"
+// +kubebuilder:validation:XValidation:rule="has(self.asn) || has(self.interface)",message="asn is required with address"
 type BGPPeerSpec struct {
 	// Address of the router.
 	// +kubebuilder:validation:MaxLength=45
@@ -60,10 +61,11 @@ type BGPPeerSpec struct {
 	// +kubebuilder:default=179
 	// +optional
 	Port int32 `json:"port,omitempty"`
-	// ASN is the router's autonomous system.
+	// ASN is the router's autonomous system. Default: none with address, and with interface the one that the router says.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=4294967295
-	ASN int64 `json:"asn"`
+	// +optional
+	ASN int64 `json:"asn,omitempty"`
 	// LocalASN is that of the Nodes.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=4294967295

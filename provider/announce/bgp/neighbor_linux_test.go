@@ -134,7 +134,7 @@ func TestSpeaker_Unnumbered(t *testing.T) {
 	t.Logf("back by another router after %s", took)
 }
 
-// Without extended next hops a router has IPv6 only, and the session says so.
+// Without extended next hops a router has IPv6 only, and the session says so. Its autonomous system is the one that it names.
 func TestSpeaker_UnnumberedWithoutIPv4(t *testing.T) {
 	if !inNamespace(t) {
 		return
@@ -143,8 +143,13 @@ func TestSpeaker_UnnumberedWithoutIPv4(t *testing.T) {
 	own, _ := r.pointToPoint(t)
 	s := newSpeaker(t)
 	noError(t, s.SetPaths(paths(vip4, vip6)))
-	s.SetRouters(t.Context(), []Router{unnumberedRouter()})
+	router := unnumberedRouter()
+	router.ASN = 0
+	s.SetRouters(t.Context(), []Router{router})
 	eventually(t, 20*time.Second, "IPv6 in the router's kernel", func() bool { return cmp.Equal(r.via(t, vip6), []string{own.String()}) })
+	if route := r.birdc("show route for " + vip6 + " all"); !strings.Contains(route, "BGP.as_path: 64512\n") {
+		t.Error(route)
+	}
 	if got := r.via(t, vip4); len(got) > 0 {
 		t.Errorf("IPv4 by %v", got)
 	}

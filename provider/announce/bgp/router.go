@@ -108,6 +108,8 @@ func distinct(routers []Router) []Router {
 			}
 		case r.Keepalive != nil && r.Keepalive.Duration < time.Second:
 			r.Problem = fmt.Sprintf("spec.keepalive %s is not 1s at least", r.Keepalive.Duration)
+		case r.ASN == 0 && r.Interface == "":
+			r.Problem = "spec.asn is required with spec.address"
 		default:
 			names[address] = r.Name
 			r.Address = address.String() // the server's key
