@@ -35,7 +35,7 @@ protocol bgp swp1 {
 const extendedNextHop = "extended next hop on;"
 
 // pointToPoint connects the namespace of the test, with eth1, to the router, with swp1. Both have link-local addresses only.
-func (r *birdRouter) pointToPoint(t *testing.T) (own, router netip.Addr) {
+func (r *birdRouter) pointToPoint(t *testing.T) (own netip.Addr) {
 	t.Helper()
 	node, err := netlink.NewHandle()
 	noError(t, err)
@@ -46,7 +46,8 @@ func (r *birdRouter) pointToPoint(t *testing.T) (own, router netip.Addr) {
 	noError(t, node.LinkSetNsPid(far, r.pid))
 	up(t, r.net, "swp1")
 	up(t, node, "eth1")
-	return linkLocal(t, node, "eth1"), linkLocal(t, r.net, "swp1")
+	linkLocal(t, r.net, "swp1")
+	return linkLocal(t, node, "eth1")
 }
 
 // linkLocal is the address that the kernel gives an interface, once no other machine has it.
@@ -100,7 +101,7 @@ func TestSpeaker_Unnumbered(t *testing.T) {
 	})
 	t.Log(sessionOf(t, s, "leaf").Message)
 
-	own, _ := r.pointToPoint(t)
+	own := r.pointToPoint(t)
 	want := []string{own.String()}
 	there := func() bool { return cmp.Equal(r.via(t, vip4), want) && cmp.Equal(r.via(t, vip6), want) }
 	took := eventually(t, 20*time.Second, "both families in the router's kernel", there)
@@ -140,7 +141,7 @@ func TestSpeaker_UnnumberedWithoutIPv4(t *testing.T) {
 		return
 	}
 	r := newRouter(t, strings.ReplaceAll(fabric, "EXTENDED", ""))
-	own, _ := r.pointToPoint(t)
+	own := r.pointToPoint(t)
 	s := newSpeaker(t)
 	noError(t, s.SetPaths(paths(vip4, vip6)))
 	router := unnumberedRouter()
@@ -167,7 +168,7 @@ func TestSpeaker_UnnumberedBesideNumbered(t *testing.T) {
 		return
 	}
 	r := newRouter(t, node1+strings.ReplaceAll(fabric, "EXTENDED", extendedNextHop))
-	own, _ := r.pointToPoint(t)
+	own := r.pointToPoint(t)
 	s := newSpeaker(t)
 	noError(t, s.SetPaths(paths(vip4, vip6)))
 	s.SetRouters(t.Context(), []Router{routerAt("tor1", "10.9.0.1"), unnumberedRouter()})
@@ -240,8 +241,10 @@ func (r *birdRouter) frr(t *testing.T, program string, args ...string) {
 	t.Helper()
 	debian, err := manifeststest.Debian("usr/lib/frr/" + program)
 	noError(t, err)
-	inside := append([]string{"chroot", debian, "/usr/lib/frr/" + program, "-u", "root", "-g", "root", "-P", "0", "-z", "/mnt/zserv",
-		"-i", "/mnt/" + program + ".pid", "--vty_socket", "/mnt"}, args...)
+	inside := append([]string{
+		"chroot", debian, "/usr/lib/frr/" + program, "-u", "root", "-g", "root", "-P", "0", "-z", "/mnt/zserv",
+		"-i", "/mnt/" + program + ".pid", "--vty_socket", "/mnt",
+	}, args...)
 	script := `mount --bind "$0" "$1/mnt" && shift && exec "$@"`
 	start(t, exec.Command("nsenter", append([]string{
 		fmt.Sprintf("--net=/proc/%d/ns/net", r.pid), "unshare", "--mount", "sh", "-c", script, r.dir, debian,
