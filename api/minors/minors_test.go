@@ -89,6 +89,9 @@ func TestRefused(t *testing.T) {
 		{"kube-apiserver", "HostnameOverride", "false", "1.37", "kube-apiserver 1.37 does not take HostnameOverride=false: the feature gate is locked to true"},
 		{"kube-apiserver", "HostnameOverride", "false", "1.36", ""},
 		{"kube-apiserver", "AllAlpha", "true", "1.37", ""},
+		{"kube-apiserver", "AllBeta", "true", "1.37", ""},
+		{"kubelet", "AllowOverwriteTerminationGracePeriodSeconds", "true", "1.36", "kubelet 1.36 does not take AllowOverwriteTerminationGracePeriodSeconds=true: the feature gate is locked to false"},
+		{"kube-apiserver", "AllowServiceLBStatusOnNonLB", "true", "1.36", "kube-apiserver 1.36 does not know the feature gate AllowServiceLBStatusOnNonLB, which was removed in 1.35"},
 		{"etcd", "InitialCorruptCheck", "true", "1.37", ""},
 	} {
 		if _, got := h.Gate(tt.component, tt.gate, tt.value, tt.minor); got != tt.want {

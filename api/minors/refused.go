@@ -38,7 +38,8 @@ func (h History) Flag(component, flag, minor string) (Refusal, string) {
 // An empty value is not judged.
 func (h History) Gate(component, gate, value, minor string) (Refusal, string) {
 	m, known := h.Of(minor)
-	if _, asked := m.Flags[component]; !known || !asked || component == "etcd" || strings.HasPrefix(gate, "All") {
+	_, asked := m.Flags[component]
+	if !known || !asked || component == "etcd" || slices.Contains([]string{"AllAlpha", "AllBeta"}, gate) {
 		return Accepted, "" // etcd's are its own; AllAlpha and AllBeta stand for others
 	}
 	g, has := m.FeatureGates[gate]
