@@ -69,6 +69,21 @@ func TestNew_Target(t *testing.T) {
 			want: []string{"warning U10 Node/w1"},
 		},
 		{
+			name: "a control plane's kubelet that is a patch release newer",
+			do: func(f *Facts) {
+				allAt(f, "v1.36.3", "v1.36.1")
+				f.Nodes[0].Kubelet = "v1.36.9"
+			},
+		},
+		{
+			name: "a control plane's kubelet that is a minor newer",
+			do: func(f *Facts) {
+				allAt(f, "v1.36.3", "v1.36.1")
+				f.Nodes[0].Kubelet = "v1.37.0"
+			},
+			want: []string{"error U10 Node/cp1"}, says: "newer than v1.36.3",
+		},
+		{
 			name: "nobody takes kubeadm's Job",
 			do: func(f *Facts) {
 				for i := range f.Nodes {

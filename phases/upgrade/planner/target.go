@@ -94,7 +94,7 @@ func (p *planner) checkKubelets() {
 		v := parsed(n.Kubelet)
 		switch {
 		case v == nil:
-		case p.target.LessThan(v):
+		case v.Minor() > p.target.Minor(): // the policy is about minors: a newer patch release is served
 			skew(n, "its kubelet is of v%s, newer than v%s", v, p.target)
 		case p.oldest.LessThan(v) && v.Minor() > p.oldest.Minor():
 			f := finding.KubeletSkew.New("Node/"+n.Name,
