@@ -10,6 +10,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
+	k8sversion "k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/minors"
@@ -130,12 +131,20 @@ func fixable(findings []finding.Finding) bool {
 	return slices.ContainsFunc(findings, func(f finding.Finding) bool { return f.Fix != nil })
 }
 
+// minor is that of the version, which may be older than those that ccmadm knows: rules have versions of their own.
 func (l *lintCommand) minor() (int, error) {
-	var major, minor int
-	if _, err := fmt.Sscanf(strings.TrimPrefix(l.version, "v"), "%d.%d", &major, &minor); err != nil || major != 1 {
+	v, err := k8sversion.ParseSemantic(l.version)
+	if err != nil {
+		v, err = k8sversion.ParseSemantic(l.version + ".0")
+	}
+	if err != nil || v.Major() != 1 {
 		return 0, finding.Usagef("--kubernetes-version %q: want 1.MINOR", l.version)
 	}
-	return minor, nil
+	if newest := minors.Newest(); k8sversion.MustParseGeneric(newest).Minor() < v.Minor() {
+		return 0, finding.Usagef("--kubernetes-version %q: this release of ccmadm knows Kubernetes up to %s", l.version, newest).
+			WithHint("a newer release of ccmadm may know it")
+	}
+	return int(v.Minor()), nil
 }
 
 // write puts what has changed in place of the files, and says so.
