@@ -190,25 +190,31 @@ func askFlags(ctx context.Context, c kubernetes.Interface, node string) (map[str
 	return page.Flags, nil
 }
 
-// KubeletGates asks a kubelet for the feature gates of its configuration, files and flags together. Nil: it did not
-// tell.
-func KubeletGates(ctx context.Context, c kubernetes.Interface, node string) map[string]bool {
+// KubeletGates asks a kubelet for the feature gates of its configuration, files and flags together, and once more where it
+// did not tell.
+func KubeletGates(ctx context.Context, c kubernetes.Interface, node string) (map[string]bool, error) {
+	gates, err := askGates(ctx, c, node)
+	if err != nil {
+		gates, err = askGates(ctx, c, node)
+	}
+	return gates, err
+}
+
+func askGates(ctx context.Context, c kubernetes.Interface, node string) (map[string]bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, flagsTimeout)
 	defer cancel()
 	request := c.CoreV1().RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix("configz")
 	data, err := request.DoRaw(ctx)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	var page struct {
 		Config struct {
 			FeatureGates map[string]bool `json:"featureGates"`
 		} `json:"kubeletconfig"`
 	}
-	if err := json.Unmarshal(data, &page); err != nil {
-		return nil
-	}
-	return page.Config.FeatureGates
+	err = json.Unmarshal(data, &page)
+	return page.Config.FeatureGates, err
 }
 
 // RuntimeIsOld reports whether a container runtime, as containerd://1.7.27 of a Node's status, does not report its cgroup

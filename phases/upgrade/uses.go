@@ -144,17 +144,18 @@ func kubeletUses(
 	})
 	for i, name := range names {
 		f.Uses = append(f.Uses, told[i].uses...)
-		if told[i].unseen && name != f.Here {
+		if told[i].gatesUnseen || told[i].flagsUnseen && name != f.Here {
 			f.Unseen = append(f.Unseen, name)
 		}
 	}
 	return nil
 }
 
-// toldByKubelet is what a kubelet says that it is told; unseen: nothing of its arguments.
+// toldByKubelet is what a kubelet says that it is told.
 type toldByKubelet struct {
-	uses   []planner.Use
-	unseen bool
+	uses []planner.Use
+	// flagsUnseen and gatesUnseen say that it told nothing of its arguments, and of its feature gates.
+	flagsUnseen, gatesUnseen bool
 }
 
 // askKubelet asks for what else would be known of no other machine's kubelet.
@@ -171,7 +172,8 @@ func askKubelet(
 			})...)
 		}
 	}
-	for gate, on := range nodes.KubeletGates(ctx, client, node) {
+	gates, err := nodes.KubeletGates(ctx, client, node)
+	for gate, on := range gates {
 		u := planner.Use{
 			Component: planner.Kubelet, Name: planner.GatePrefix + finding.Clean(gate), Value: strconv.FormatBool(on), Node: node,
 			Told: true, Where: planner.KubeletConfiguration,
@@ -180,7 +182,7 @@ func askKubelet(
 			told = append(told, u)
 		}
 	}
-	return toldByKubelet{uses: told, unseen: flags == nil}
+	return toldByKubelet{uses: told, flagsUnseen: flags == nil, gatesUnseen: err != nil}
 }
 
 // defaultOf is a kubelet's flag where it was not set: a kubelet tells those, too.

@@ -49,7 +49,7 @@ type Facts struct {
 	Version string
 	// Uses are the arguments and feature gates that components have, wherever they were found.
 	Uses []Use
-	// Unseen are Nodes whose kubelets' arguments cannot be seen from here.
+	// Unseen are Nodes whose kubelets' arguments or feature gates cannot be seen from here.
 	Unseen []string
 	// Images are those of kubeadm for the target; empty where the installed kubeadm cannot say it.
 	Images []string

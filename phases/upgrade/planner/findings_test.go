@@ -226,7 +226,7 @@ func TestNew_Uses(t *testing.T) {
 		{
 			name: "kubelets whose files cannot be seen",
 			do:   func(f *Facts) { f.Unseen = []string{"w1", "cp1"} },
-			want: []string{"warning U7 "}, says: "cp1, w1",
+			want: []string{"warning U7 "}, says: "arguments or feature gates cannot be seen from here, of cp1, w1",
 		},
 	} {
 		tt.run(t)

@@ -79,8 +79,9 @@ func (p *planner) checkUses() {
 		p.add(f)
 	}
 	if len(p.Unseen) > 0 && p.kubeletsMove() && p.target.Minor() > p.oldest.Minor() {
-		f := finding.FlagsUnseen.New("", "the files of kubelet arguments cannot be seen from here, of "+inOrder(p.Unseen))
-		f.Next = "on each: grep -nE -e '--(" + strings.Join(KubeletFlags(p.target), "|") + ")' /var/lib/kubelet/kubeadm-flags.env " +
+		f := finding.FlagsUnseen.New("", "the kubelet's arguments or feature gates cannot be seen from here, of "+inOrder(p.Unseen))
+		f.Next = "on each: grep -nE -e '--(" + strings.Join(KubeletFlags(p.target), "|") + ")' -e featureGates " +
+			"/var/lib/kubelet/kubeadm-flags.env /var/lib/kubelet/config.yaml " +
 			"/etc/default/kubelet /etc/sysconfig/kubelet /etc/systemd/system/kubelet.service.d/*"
 		p.add(f)
 	}
