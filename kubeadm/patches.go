@@ -42,16 +42,22 @@ func IsPatch(path string, data []byte) bool {
 	})
 }
 
-// LintPatch judges a patch file by its name and its form, for kubeadm of a minor version, as "1.37".
+// LintPatch judges a patch file by its name, its form, and the arguments and feature gates that it gives a component, for a
+// minor version, as "1.37".
 func LintPatch(path string, data []byte, minor string) []finding.Finding {
 	list := patchNamed(path, minor)
 	if len(list) > 0 || len(data) == 0 || !isPatchFile(path) { // kubeadm passes over an empty one, and over others
 		return list
 	}
-	if match := patchName.FindStringSubmatch(filepath.Base(path)); match[3] == "json" {
-		return patchForm(path, data, yaml.SequenceNode, "a list of operations")
+	name := filepath.Base(path)
+	kind, want := yaml.MappingNode, "a mapping with the fields to change"
+	if patchName.FindStringSubmatch(name)[3] == "json" {
+		kind, want = yaml.SequenceNode, "a list of operations"
 	}
-	return patchForm(path, data, yaml.MappingNode, "a mapping with the fields to change")
+	if list = patchForm(path, data, kind, want); len(list) > 0 {
+		return list
+	}
+	return lintPatchUses(path, data, minors.Load().PatchTarget(name), minor)
 }
 
 // patchNamed says why kubeadm of a minor version ignores a file by its name, or ends with it. Of a minor that is not known

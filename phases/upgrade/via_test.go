@@ -250,11 +250,14 @@ func TestUpgrade_LintPatches(t *testing.T) {
 	m, _ := machinetest.New(t)
 	machinetest.Put(t, m, "/p/kubeproxydaemonset.yaml", "spec: {}\n")
 	machinetest.Put(t, m, "/q/kube-scheduler.yaml", "spec: {}\n")
+	machinetest.Put(t, m, "/r/kubeletconfiguration.yaml", "featureGates: {SidecarContainers: true}\n")
 	for _, tt := range []struct {
 		rest, apply, node, version, minor, want string
 	}{
 		{rest: "--patches=/p", minor: "1.37"},
 		{rest: "--patches=/p", minor: "1.36", want: "A21"},
+		{rest: "--patches=/r", minor: "1.37", want: "U5"},
+		{rest: "--patches=/r", minor: "1.36"},
 		{rest: "--patches=/q", apply: "/p", version: "v1.36.3", minor: "1.36"},
 		{apply: "/p", node: "/q", version: "v1.36.3", minor: "1.36", want: "A21"},
 		{apply: "/p", node: "/q", minor: "1.36"},

@@ -101,6 +101,15 @@ func TestNew_Target(t *testing.T) {
 			},
 		},
 		{
+			name: "a patch with an argument that is refused",
+			do: func(f *Facts) {
+				gone := finding.FlagGone.New("", "etcd does not know it")
+				gone.File = "/p/etcd.yaml"
+				f.Patches = []finding.Finding{gone}
+			},
+			want: []string{"error U4 "}, says: "remove it from /p/etcd.yaml: etcd does not know it",
+		},
+		{
 			name: "what is wrong with the cluster already",
 			do: func(f *Facts) {
 				f.Troubles = []finding.Finding{finding.NoLeader.New("Lease/kube-system/cloud-controller-manager", "nobody leads")}

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -62,7 +63,7 @@ func (p *planner) removals() {
 	ids := []finding.ID{"A4", "A5", "A6", "A7", finding.FlagGone, finding.GateGone}
 	for _, f := range p.plan.Findings {
 		if f.Severity == finding.SeverityError && slices.Contains(ids, f.ID) {
-			p.step("", "remove it from "+f.Object+": "+f.Message)
+			p.step("", "remove it from "+cmp.Or(f.Object, f.File)+": "+f.Message) // a patch is a file
 		}
 	}
 }
