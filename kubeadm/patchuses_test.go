@@ -22,7 +22,11 @@ func TestLintPatch_Uses(t *testing.T) {
 		{"arguments", "etcd0+merge.yaml", "1.37", container + "etcd\n    args: [" + gone + "]\n", []finding.ID{"U4"}},
 		{"another container", "etcd.yaml", "1.37", container + "backup\n    command: [etcd, " + gone + "]\n", nil},
 		{"a probe", "etcd.yaml", "1.37", container + "etcd\n    livenessProbe: {exec: {command: [" + gone + "]}}\n", nil},
-		{"a program that starts it", "etcd.yaml", "1.37", container + "etcd\n    command: [/runner, --log=x, /bin/etcd, " + gone + "]\n", []finding.ID{"U4"}},
+		{
+			"a program that starts it", "etcd.yaml", "1.37",
+			container + "etcd\n    command: [/runner, --log=x, /bin/etcd, " + gone + "]\n",
+			[]finding.ID{"U4"},
+		},
 		{"a shell", "etcd.yaml", "1.37", container + "etcd\n    command: [sh, -c, x, --, --y]\n", nil},
 		{
 			"operations", "etcd+json.yaml", "1.37",
