@@ -209,6 +209,9 @@ func TestJudge(t *testing.T) {
 		{"another range of Services on one control plane", func(w *world) {
 			w.named(APIServer + "-cp2")[0].Spec.Containers[0].Command[1] = "--service-cluster-ip-range=10.0.0.0/16"
 		}, "Q4 Node/cp2"},
+		{"a flag and its value are two arguments", func(w *world) {
+			w.named(APIServer + "-cp2")[0].Spec.Containers[0].Command = []string{APIServer, "--service-cluster-ip-range", "10.96.0.0/12"}
+		}, ""},
 		{"a worker shows an API server with another range, and a scheduler that fails", func(w *world) {
 			for _, component := range []string{APIServer, Scheduler} {
 				p := w.named(component + "-cp1")[0].DeepCopy()

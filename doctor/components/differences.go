@@ -11,6 +11,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/templates"
 )
 
 // alike are flags that kubeadm writes from the cluster's configuration: control planes that differ in one of them answer the
@@ -108,11 +109,6 @@ func orNone(value string) string {
 
 // argument is the value of a flag; the last one counts.
 func argument(c *corev1.Container, flag string) string {
-	value := ""
-	for _, arg := range slices.Concat(c.Command, c.Args) {
-		if v, is := strings.CutPrefix(arg, "--"+flag+"="); is {
-			value = v
-		}
-	}
-	return value
+	a, _ := templates.LookupArg(templates.ReadArgs(*c), flag)
+	return a.Value
 }
