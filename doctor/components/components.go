@@ -82,7 +82,7 @@ type Seen struct {
 	Unready []corev1.Pod `json:"unready,omitempty"`
 	// Services are those that every cluster depends on.
 	Services []Service `json:"services,omitempty"`
-	// Resolvers are the cluster IPs of Services with port UDP 53, at most [mostResolvers].
+	// Resolvers are the cluster IPs of Services with port UDP 53, outside of kube-system of at most [mostResolvers] of them.
 	Resolvers []string `json:"resolvers,omitempty"`
 	// Sandboxes are Nodes on which pods of any namespace get none.
 	Sandboxes []Sandbox `json:"sandboxes,omitempty"`

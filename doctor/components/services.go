@@ -34,7 +34,8 @@ const (
 	servicePrefix     = "Service/"
 )
 
-// mostResolvers bounds what is kept of Services that may resolve names.
+// mostResolvers bounds what is kept of Services that may resolve names. The cluster's own is in kube-system, where all are kept: a host of
+// virtual clusters has one more for each of them.
 const mostResolvers = 20
 
 // Served takes any Service, and keeps it where it is one that every cluster depends on.
@@ -46,7 +47,7 @@ func (c *Collector) Served(s *corev1.Service) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if slices.Contains(service.Ports, "UDP 53") && len(c.seen.Resolvers) < mostResolvers {
+	if slices.Contains(service.Ports, "UDP 53") && (s.Namespace == v1alpha1.Namespace || len(c.seen.Resolvers) < mostResolvers) {
 		c.seen.Resolvers = append(c.seen.Resolvers, s.Spec.ClusterIP)
 		if len(s.Spec.ClusterIPs) > 1 {
 			c.seen.Resolvers = append(c.seen.Resolvers, s.Spec.ClusterIPs[1:]...)

@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // served are the two Services of newWorld, and how many endpoints of each are ready.
@@ -101,5 +103,28 @@ func TestJudge_Services(t *testing.T) {
 				t.Errorf("got %q, want %q", all, tt.want)
 			}
 		})
+	}
+}
+
+// TestCollector_Resolvers: a host of virtual clusters has a Service of DNS for each of them, before kube-system's by name.
+func TestCollector_Resolvers(t *testing.T) {
+	w := newWorld()
+	w.ServicesSeen, w.DNSAddress = true, "10.96.0.10"
+	c := Collector{Trim: func(*corev1.Pod) {}}
+	for _, d := range w.deployments {
+		c.Deployment(d)
+	}
+	dns := corev1.ServicePort{Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP}
+	c.Served(service("default", "kubernetes", "10.96.0.1", corev1.ServicePort{Name: "https", Port: 443, Protocol: corev1.ProtocolTCP}))
+	for range mostResolvers + 5 {
+		c.Served(service("a-tenant", "kube-dns", "10.100.0.1", dns))
+	}
+	c.Served(service(v1alpha1.Namespace, "coredns", "10.96.0.10", dns))
+	j := judge{c.Seen(w.Nodes), w.Cluster}
+	if list := j.services(); len(list) != 0 {
+		t.Errorf("got %+v", list)
+	}
+	if len(c.seen.Resolvers) != mostResolvers+1 {
+		t.Errorf("%d are kept", len(c.seen.Resolvers))
 	}
 }
