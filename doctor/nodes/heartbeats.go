@@ -111,12 +111,13 @@ func (h *heartbeats) behind(node string) time.Duration {
 		return 0
 	}
 	behind := h.recent.Sub(last)
+	patience := max(heartbeat, h.every[node]+heartbeat/4) // kubelets whose Leases last longer renew them as much less often
 	// By a clock of ours that is ahead none of them would have renewed it. Where none has, conditions of the Nodes say it.
-	ours := h.now.Sub(h.newest) <= heartbeat+clockApart
-	if age := h.now.Sub(last); ours && age > heartbeat+clockApart {
+	ours := h.now.Sub(h.newest) <= patience+clockApart
+	if age := h.now.Sub(last); ours && age > patience+clockApart {
 		behind = age
 	}
-	if behind <= heartbeat {
+	if behind <= patience {
 		return 0
 	}
 	return behind.Round(time.Second)

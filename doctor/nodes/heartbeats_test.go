@@ -20,22 +20,29 @@ func TestJudgeHeartbeats_PowerCut(t *testing.T) {
 		ages      map[string]time.Duration
 		unreached map[string]string
 		want      string
+		duration  int32 // of Leases; 0: they do not say
 	}{
 		{"power cut", map[string]time.Duration{"w1": 17 * time.Second, "w2": 3 * time.Second}, off, "has sent no heartbeat for 17s, and does not " +
-			"answer the API server: dial tcp 192.0.2.9:10250: connect: no route to host"},
-		{"it starts again", map[string]time.Duration{"w1": 9 * time.Second, "w2": 3 * time.Second}, off, ""},
-		{"late, and it answers", map[string]time.Duration{"w1": 14 * time.Second, "w2": 3 * time.Second}, nil, ""},
-		{"our clock is ahead", map[string]time.Duration{"w1": time.Minute, "w2": time.Minute}, off, ""},
-		{"our clock is behind", map[string]time.Duration{"w1": -time.Hour, "w2": -time.Hour}, off, ""},
-		{"our clock is behind, power cut", map[string]time.Duration{"w1": -40 * time.Second, "w2": -time.Minute}, off, "has sent no heartbeat for 20s"},
-		{"before its first Lease", map[string]time.Duration{"w2": time.Second}, off, "has sent no heartbeat for 20s"},
-		{"off for longer", map[string]time.Duration{"w1": time.Minute, "w2": time.Second, "w3": time.Second}, off, "has not renewed its Lease for 59s"},
+			"answer the API server: dial tcp 192.0.2.9:10250: connect: no route to host", 0},
+		{"it starts again", map[string]time.Duration{"w1": 9 * time.Second, "w2": 3 * time.Second}, off, "", 0},
+		{"late, and it answers", map[string]time.Duration{"w1": 14 * time.Second, "w2": 3 * time.Second}, nil, "", 0},
+		{"our clock is ahead", map[string]time.Duration{"w1": time.Minute, "w2": time.Minute}, off, "", 0},
+		{"our clock is behind", map[string]time.Duration{"w1": -time.Hour, "w2": -time.Hour}, off, "", 0},
+		{"our clock is behind, power cut", map[string]time.Duration{"w1": -40 * time.Second, "w2": -time.Minute}, off, "has sent no heartbeat for 20s", 0},
+		{"before its first Lease", map[string]time.Duration{"w2": time.Second}, off, "has sent no heartbeat for 20s", 0},
+		{"off for longer", map[string]time.Duration{"w1": time.Minute, "w2": time.Second, "w3": time.Second}, off, "has not renewed its Lease for 59s", 0},
+		{"it renews a Lease of 300 s each 75 s", map[string]time.Duration{"w1": 76 * time.Second, "w2": time.Second, "w3": time.Second}, nil, "", 300},
+		{"off, with a Lease of 300 s", map[string]time.Duration{"w1": 90 * time.Second, "w2": time.Second, "w3": time.Second}, nil, "its Lease for 1m29s", 300},
+		{"one of two, with a Lease of an hour", map[string]time.Duration{"w1": 14 * time.Minute, "w2": time.Second}, nil, "", 3600},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var leases []coordinationv1.Lease
 			for name, age := range tt.ages {
 				renewed := metav1.NewMicroTime(now.Add(-age))
 				leases = append(leases, coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordinationv1.LeaseSpec{RenewTime: &renewed}})
+				if tt.duration > 0 {
+					leases[len(leases)-1].Spec.LeaseDurationSeconds = &tt.duration
+				}
 			}
 			statuses := []Status{{Node: "w1", State: Ready}}
 			node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1", CreationTimestamp: metav1.NewTime(now.Add(-25 * time.Second))}}
