@@ -7,33 +7,37 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// kept is a cluster whose agents have all of it in objects of their own; broken: it does not answer for some.
+// kept is a cluster whose agents have all of it in objects of their own; broken: it does not answer for some, or does not know them.
 type kept struct {
 	client.Reader
-	now    time.Time
-	broken string
+	now             time.Time
+	broken, unknown string
 }
 
 // List answers.
 func (k kept) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
-	meta := metav1.ObjectMeta{Name: "w1"}
+	w1 := metav1.ObjectMeta{Name: "w1"}
 	if fmt.Sprintf("%T", list) == k.broken {
 		return context.DeadlineExceeded
 	}
+	if fmt.Sprintf("%T", list) == k.unknown {
+		return &meta.NoKindMatchError{}
+	}
 	switch list := list.(type) {
 	case *v1alpha1.NodeAgentList:
-		list.Items = []v1alpha1.NodeAgent{{ObjectMeta: meta, Status: v1alpha1.NodeAgentStatus{
+		list.Items = []v1alpha1.NodeAgent{{ObjectMeta: w1, Status: v1alpha1.NodeAgentStatus{
 			RenewTime: metav1.NewMicroTime(k.now.Add(-72 * time.Hour)), AnnouncementsApart: true,
 			ControlPlaneVIP: &v1alpha1.VIPReport{Address: "192.0.2.9", Has: true},
 		}}, {ObjectMeta: metav1.ObjectMeta{Name: "went-back"}, Status: v1alpha1.NodeAgentStatus{RenewTime: metav1.NewMicroTime(k.now)}}}
 	case *v1alpha1.NodeAgentLeaseList:
-		list.Items = []v1alpha1.NodeAgentLease{{ObjectMeta: meta, RenewTime: metav1.NewMicroTime(k.now.Add(-15 * time.Second))}}
+		list.Items = []v1alpha1.NodeAgentLease{{ObjectMeta: w1, RenewTime: metav1.NewMicroTime(k.now.Add(-15 * time.Second))}}
 	case *v1alpha1.NodeAnnouncementsList:
 		for _, name := range []string{"w1", "went-back"} {
 			list.Items = append(list.Items, v1alpha1.NodeAnnouncements{
@@ -79,5 +83,26 @@ func TestRead_WhatAgentsHaveApart(t *testing.T) {
 	}
 	if _, err := ReadVIP(t.Context(), kept{now: now, broken: "*v1alpha1.NodeAgentLeaseList"}); err == nil {
 		t.Error("leases were not read, and no error says so")
+	}
+}
+
+// A kind that the cluster does not know takes nothing from what it knows, nor from what it does not answer.
+func TestRead_UnknownKind(t *testing.T) {
+	const pools, peers, agents = "*v1alpha1.AddressPoolList", "*v1alpha1.BGPPeerList", "*v1alpha1.NodeAgentList"
+	for _, tt := range []struct {
+		unknown, broken string
+		agents          int
+		defined, fails  bool
+	}{
+		{unknown: peers, agents: 2, defined: true},
+		{unknown: pools, agents: 2},
+		{unknown: agents, defined: true},
+		{unknown: peers, broken: agents, defined: true, fails: true},
+		{unknown: agents, broken: pools, defined: true, fails: true},
+	} {
+		s, err := Read(t.Context(), kept{now: time.Now(), unknown: tt.unknown, broken: tt.broken})
+		if (err != nil) != tt.fails || len(s.Agents) != tt.agents || s.Defined != tt.defined {
+			t.Errorf("without %s, and no answer for %q: %d agents, defined %t: %v", tt.unknown, tt.broken, len(s.Agents), s.Defined, err)
+		}
 	}
 }

@@ -36,7 +36,7 @@ type Snapshot struct {
 	Services []corev1.Service
 	// Claims are the addresses that Services have, those in quarantine included.
 	Claims []networkingv1.IPAddress
-	// Pools, Peers and Agents are the cluster's. Defined is false where it does not know these kinds.
+	// Pools, Peers and Agents are the cluster's. Defined is false where it does not know AddressPools.
 	Pools  []v1alpha1.AddressPool
 	Peers  []v1alpha1.BGPPeer
 	Agents []v1alpha1.NodeAgent
@@ -90,17 +90,14 @@ func Read(ctx context.Context, c client.Reader) (*Snapshot, error) {
 	return s, s.readDefined(ctx, c)
 }
 
-// readDefined reads the kinds of ours, of which a cluster without them has none.
+// readDefined reads the kinds of ours. A cluster has none of a kind that it does not know, which says nothing of the others.
 func (s *Snapshot) readDefined(ctx context.Context, c client.Reader) error {
 	var pools v1alpha1.AddressPoolList
 	var peers v1alpha1.BGPPeerList
 	var agents v1alpha1.NodeAgentList
-	err := errors.Join(
-		List(ctx, c, "AddressPools", &pools), List(ctx, c, "BGPPeers", &peers), List(ctx, c, "NodeAgents", &agents),
-	)
-	if meta.IsNoMatchError(err) || errors.Is(err, ErrUndefined) {
-		return nil
-	}
+	err := List(ctx, c, "AddressPools", &pools)
+	s.Defined = !errors.Is(err, ErrUndefined)
+	err = errors.Join(Defined(err), Defined(List(ctx, c, "BGPPeers", &peers)), Defined(List(ctx, c, "NodeAgents", &agents)))
 	if err == nil {
 		s.Renewals, err = ReadRenewals(ctx, c)
 	}
@@ -108,16 +105,22 @@ func (s *Snapshot) readDefined(ctx context.Context, c client.Reader) error {
 		err = addAnnouncements(ctx, c, agents.Items)
 	}
 	var routes v1alpha1.NodeRoutesList
-	if undefined := List(ctx, c, "NodeRoutes", &routes); !errors.Is(undefined, ErrUndefined) {
-		err = errors.Join(err, undefined) // else the agents are those of a release before
-	}
+	err = errors.Join(err, Defined(List(ctx, c, "NodeRoutes", &routes))) // agents of a release before have none
 	s.Reported = routes.Items
-	s.Pools, s.Peers, s.Agents, s.Defined = pools.Items, peers.Items, agents.Items, true
+	s.Pools, s.Peers, s.Agents = pools.Items, peers.Items, agents.Items
 	return err
 }
 
 // ErrUndefined says that the API server does not know the kind.
 var ErrUndefined = errors.New("the kind is not defined in this cluster")
+
+// Defined is the error, unless the cluster does not know the kind: it has none of it then.
+func Defined(err error) error {
+	if errors.Is(err, ErrUndefined) {
+		return nil
+	}
+	return err
+}
 
 // List reads all objects of a kind, what is its name in messages, into a list. The error is [ErrUndefined] where the cluster has no
 // such kind; each other one says that it could not be asked.

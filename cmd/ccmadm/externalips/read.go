@@ -80,19 +80,11 @@ func (r *Cluster) readDefined(ctx context.Context, c client.Reader) error {
 	var agents v1alpha1.NodeAgentList
 	err := network.List(ctx, c, "AddressPools", &pools)
 	r.Defined = !errors.Is(err, network.ErrUndefined)
-	err = errors.Join(defined(err), defined(network.List(ctx, c, "BGPPeers", &peers)), defined(network.List(ctx, c, "NodeAgents", &agents)))
+	err = errors.Join(network.Defined(err), network.Defined(network.List(ctx, c, "BGPPeers", &peers)), network.Defined(network.List(ctx, c, "NodeAgents", &agents)))
 	var unread error
 	r.Renewals, unread = network.ReadRenewals(ctx, c)
 	err = errors.Join(err, unread)
 	r.Pools, r.Peers, r.Agents = pools.Items, peers.Items, agents.Items
-	return err
-}
-
-// defined is the error, unless the cluster does not know the kind: it has none then.
-func defined(err error) error {
-	if errors.Is(err, network.ErrUndefined) {
-		return nil
-	}
 	return err
 }
 
