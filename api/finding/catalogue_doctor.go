@@ -33,7 +33,7 @@ func diagnosed() []Kind {
 			Title: "Admission webhook has no endpoint and refuses requests",
 			Why: "Its pods wait for an initialized Node, and until they run it refuses the writes that it guards: pods of the " +
 				"cloud-controller-manager, or its updates of Nodes.",
-			Do:    "start the webhook's pods, or remove the webhook until they run",
+			Do:    "start the webhook's pods, or have it refuse nothing until they run, by failurePolicy Ignore",
 			Links: []string{"open-policy-agent/gatekeeper#725", "projectcapsule/capsule#787"},
 		},
 		{

@@ -285,19 +285,19 @@ func (l *looking) served(ctx context.Context, c kubernetes.Interface) {
 // admission reads what can refuse a write: webhooks, and unanswered certificate requests.
 func (l *looking) admission(ctx context.Context, c kubernetes.Interface) {
 	s := l.snapshot
-	webhooks := c.AdmissionregistrationV1()
+	webhooks, system := c.AdmissionregistrationV1(), l.labelsOfSystem(ctx, c)
 	list(ctx, l, partValidating, webhooks.ValidatingWebhookConfigurations().List, "", most,
-		func(w *admissionv1.ValidatingWebhookConfiguration) bool { return len(validating(w)) > 0 },
+		func(w *admissionv1.ValidatingWebhookConfiguration) bool { return len(validating(w, system)) > 0 },
 		func(all []admissionv1.ValidatingWebhookConfiguration) {
 			for i := range all {
-				s.Webhooks = append(s.Webhooks, validating(&all[i])...)
+				s.Webhooks = append(s.Webhooks, validating(&all[i], system)...)
 			}
 		})
 	list(ctx, l, partMutating, webhooks.MutatingWebhookConfigurations().List, "", most,
-		func(w *admissionv1.MutatingWebhookConfiguration) bool { return len(mutating(w)) > 0 },
+		func(w *admissionv1.MutatingWebhookConfiguration) bool { return len(mutating(w, system)) > 0 },
 		func(all []admissionv1.MutatingWebhookConfiguration) {
 			for i := range all {
-				s.Webhooks = append(s.Webhooks, mutating(&all[i])...)
+				s.Webhooks = append(s.Webhooks, mutating(&all[i], system)...)
 			}
 		})
 	signer := "spec.signerName=" + certificatesv1.KubeletServingSignerName

@@ -276,9 +276,10 @@ type Pool struct {
 
 // Webhook is one that is asked before Nodes or pods of kube-system are written, and whose silence is a refusal.
 type Webhook struct {
-	// Object is the configuration, Name the webhook in it.
+	// Object is the configuration, Name the webhook in it, Index which of its webhooks that is.
 	Object string `json:"object"`
 	Name   string `json:"name"`
+	Index  int    `json:"index,omitempty"`
 	// Guards are nodes, pods, leases or services.
 	Guards []string `json:"guards"`
 	// Namespace and Service serve it; Ready is how many endpoints do. Less than 0: not known.

@@ -7,8 +7,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -24,39 +26,41 @@ func guarded() []string {
 	return []string{"nodes", "nodes/status", "pods", "leases", "services", "services/status"}
 }
 
-func validating(c *admissionv1.ValidatingWebhookConfiguration) []Webhook {
+func validating(c *admissionv1.ValidatingWebhookConfiguration, system systemLabels) []Webhook {
 	var list []Webhook
-	for _, w := range c.Webhooks {
-		if narrow(w.ObjectSelector, w.MatchConditions) {
+	for i, w := range c.Webhooks {
+		if narrow(w.ObjectSelector, w.MatchConditions) || !closed(w.FailurePolicy, w.ClientConfig) {
 			continue
 		}
-		list = appendWebhook(list, "ValidatingWebhookConfiguration/"+c.Name, w.Name, w.FailurePolicy, w.ClientConfig, w.Rules,
-			w.NamespaceSelector)
+		list = appendWebhook(list, Webhook{
+			Object: "ValidatingWebhookConfiguration/" + c.Name, Index: i, Name: w.Name,
+			Namespace: w.ClientConfig.Service.Namespace, Service: w.ClientConfig.Service.Name, Ready: -1,
+		}, w.Rules, selects(w.NamespaceSelector, system))
 	}
 	return list
 }
 
-func mutating(c *admissionv1.MutatingWebhookConfiguration) []Webhook {
+func mutating(c *admissionv1.MutatingWebhookConfiguration, system systemLabels) []Webhook {
 	var list []Webhook
-	for _, w := range c.Webhooks {
-		if narrow(w.ObjectSelector, w.MatchConditions) {
+	for i, w := range c.Webhooks {
+		if narrow(w.ObjectSelector, w.MatchConditions) || !closed(w.FailurePolicy, w.ClientConfig) {
 			continue
 		}
-		list = appendWebhook(list, "MutatingWebhookConfiguration/"+c.Name, w.Name, w.FailurePolicy, w.ClientConfig, w.Rules,
-			w.NamespaceSelector)
+		list = appendWebhook(list, Webhook{
+			Object: "MutatingWebhookConfiguration/" + c.Name, Index: i, Name: w.Name,
+			Namespace: w.ClientConfig.Service.Namespace, Service: w.ClientConfig.Service.Name, Ready: -1,
+		}, w.Rules, selects(w.NamespaceSelector, system))
 	}
 	return list
 }
 
-func appendWebhook(
-	list []Webhook, object, name string, policy *admissionv1.FailurePolicyType, client admissionv1.WebhookClientConfig,
-	rules []admissionv1.RuleWithOperations, namespaces *metav1.LabelSelector,
-) []Webhook {
-	if client.Service == nil || policy != nil && *policy == admissionv1.Ignore {
-		return list
-	}
-	w := Webhook{Object: object, Name: name, Namespace: client.Service.Namespace, Service: client.Service.Name, Ready: -1}
-	inSystem := selects(namespaces)
+// closed says that a webhook is a Service whose silence is a refusal.
+func closed(policy *admissionv1.FailurePolicyType, client admissionv1.WebhookClientConfig) bool {
+	return client.Service != nil && (policy == nil || *policy != admissionv1.Ignore)
+}
+
+// appendWebhook adds what a webhook guards; inSystem says that it is asked about objects of kube-system.
+func appendWebhook(list []Webhook, w Webhook, rules []admissionv1.RuleWithOperations, inSystem bool) []Webhook {
 	for _, resource := range guarded() {
 		namespaced := resource != "nodes" && resource != "nodes/status"
 		if (!namespaced || inSystem) &&
@@ -75,9 +79,24 @@ func narrow(objects *metav1.LabelSelector, conditions []admissionv1.MatchConditi
 	return len(conditions) > 0 || objects != nil && len(objects.MatchLabels)+len(objects.MatchExpressions) > 0
 }
 
-func selects(s *metav1.LabelSelector) bool {
+// systemLabels are the labels of Namespace kube-system, asked for where a webhook selects namespaces.
+type systemLabels func() labels.Set
+
+func selects(s *metav1.LabelSelector, system systemLabels) bool {
 	selector, err := metav1.LabelSelectorAsSelector(s)
-	return s == nil || err == nil && selector.Matches(labels.Set{"kubernetes.io/metadata.name": v1alpha1.Namespace})
+	return s == nil || err == nil && (selector.Empty() || selector.Matches(system()))
+}
+
+// labelsOfSystem asks once. Where it may not, the label that each namespace has is all that is known.
+func (l *looking) labelsOfSystem(ctx context.Context, c kubernetes.Interface) systemLabels {
+	return sync.OnceValue(func() labels.Set {
+		ns, err := c.CoreV1().Namespaces().Get(ctx, v1alpha1.Namespace, metav1.GetOptions{})
+		if err != nil {
+			l.ask("labels of Namespace/"+v1alpha1.Namespace, func() (func(), error) { return nil, err })
+			return labels.Set{corev1.LabelMetadataName: v1alpha1.Namespace}
+		}
+		return ns.Labels
+	})
 }
 
 // matches reports whether the rule is about writing the resource.
@@ -191,10 +210,18 @@ func blocked(s *Snapshot) []finding.Finding {
 		}
 		f := finding.WebhookBlocks.New(w.Object, "webhook "+w.Name+" fails closed, guards "+join(w.Guards)+
 			", and its Service "+w.Namespace+"/"+w.Service+" has no ready endpoint")
-		f.Next = "start its pods; or, until they run: kubectl delete " + kubectlObject(w.Object)
+		f.Next = "start its pods; or, until they run: " + w.ignored()
 		list = append(list, f)
 	}
 	return list
+}
+
+// ignored is the command that has one webhook refuse nothing while it does not answer; the others of its configuration stay as they are.
+// It can be taken back, and is refused where the webhook is not at its index any more.
+func (w *Webhook) ignored() string {
+	at := fmt.Sprintf("/webhooks/%d/", w.Index)
+	return "kubectl patch " + kubectlObject(w.Object) + " --type=json -p " + shellLine([]string{fmt.Sprintf(
+		`[{"op":"test","path":"%sname","value":"%s"},{"op":"replace","path":"%[1]sfailurePolicy","value":"Ignore"}]`, at, w.Name)})
 }
 
 // Admission looks only at what can refuse a change of Nodes: the webhooks that fail closed, each with

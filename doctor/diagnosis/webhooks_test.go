@@ -6,6 +6,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 // Only a webhook that is asked before a manager's objects are written, and whose silence refuses them, is looked at.
@@ -36,6 +37,11 @@ func TestValidating(t *testing.T) {
 		{"not kube-system, but Nodes have no namespace", func(w *admissionv1.ValidatingWebhook) {
 			w.NamespaceSelector, rule(w).Resources = outside, []string{"nodes", "pods"}
 		}, []string{"nodes"}},
+		{"not namespaces with a label, which kube-system has", func(w *admissionv1.ValidatingWebhook) {
+			w.NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
+				Key: "admission.gatekeeper.sh/ignore", Operator: metav1.LabelSelectorOpDoesNotExist,
+			}}}
+		}, nil},
 		{"objects with a label only", func(w *admissionv1.ValidatingWebhook) {
 			w.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
 		}, nil},
@@ -50,10 +56,37 @@ func TestValidating(t *testing.T) {
 			}}}
 			w.ClientConfig.Service = &admissionv1.ServiceReference{Namespace: "policy", Name: "policy"}
 			tt.change(&w)
-			got := validating(&admissionv1.ValidatingWebhookConfiguration{Webhooks: []admissionv1.ValidatingWebhook{w}})
+			system := func() labels.Set {
+				return labels.Set{"kubernetes.io/metadata.name": "kube-system", "admission.gatekeeper.sh/ignore": "no-self-managing"}
+			}
+			got := validating(&admissionv1.ValidatingWebhookConfiguration{Webhooks: []admissionv1.ValidatingWebhook{w}}, system)
 			if len(got) > 1 || (len(got) == 1) != (tt.want != nil) || len(got) == 1 && !slices.Equal(got[0].Guards, tt.want) {
 				t.Errorf("got %+v, want %v", got, tt.want)
 			}
 		})
+	}
+}
+
+// The remedy is about one webhook of a configuration, and leaves it there. Labels of kube-system are not asked for where none counts.
+func TestBlocked_Remedy(t *testing.T) {
+	w := func(name string) admissionv1.MutatingWebhook {
+		w := admissionv1.MutatingWebhook{Name: name, NamespaceSelector: &metav1.LabelSelector{}, Rules: []admissionv1.RuleWithOperations{{
+			Operations: []admissionv1.OperationType{admissionv1.Create},
+			Rule:       admissionv1.Rule{APIGroups: []string{""}, Resources: []string{"pods"}},
+		}}}
+		w.ClientConfig.Service = &admissionv1.ServiceReference{Namespace: "policy", Name: "policy"}
+		return w
+	}
+	c := &admissionv1.MutatingWebhookConfiguration{Webhooks: []admissionv1.MutatingWebhook{w("a.example.org"), w("b.example.org")}}
+	c.Name, c.Webhooks[0].FailurePolicy = "policy", new(admissionv1.Ignore)
+	s := &Snapshot{Webhooks: mutating(c, nil)}
+	for i := range s.Webhooks {
+		s.Webhooks[i].Ready = 0
+	}
+	list := blocked(s)
+	const want = `start its pods; or, until they run: kubectl patch mutatingwebhookconfiguration/policy --type=json -p ` +
+		`'[{"op":"test","path":"/webhooks/1/name","value":"b.example.org"},{"op":"replace","path":"/webhooks/1/failurePolicy","value":"Ignore"}]'`
+	if len(list) != 1 || list[0].Next != want {
+		t.Errorf("got %+v, want %s", list, want)
 	}
 }

@@ -63,13 +63,17 @@ END`, kind, group, resources)
 }
 
 func faultsOfWebhooks() []injected {
-	return []injected{
+	faults := []injected{
 		{id: "B7", what: "webhook on nodes fails closed", inject: webhook("Validating", "", "nodes, nodes/status")},
 		{id: "B7", what: "webhook on pods fails closed", inject: webhook("Validating", "", "pods")},
 		{id: "B7", what: "webhook on leases fails closed", inject: webhook("Validating", "coordination.k8s.io", "leases")},
 		{id: "B7", what: "webhook on services fails closed", inject: webhook("Validating", "", "services, services/status")},
 		{id: "B7", what: "mutating webhook on everything fails closed", inject: webhook("Mutating", "*", `"*"`)},
 	}
+	for i := range faults { // the remedy leaves it there, and the next is made under the same name
+		faults[i].undo = "kubectl delete --ignore-not-found validatingwebhookconfiguration/guard mutatingwebhookconfiguration/guard"
+	}
+	return faults
 }
 
 const (
