@@ -156,6 +156,8 @@ type Cluster struct {
 	Events []corev1.Event
 	// ServiceSubnet and PodSubnet are of kubeadm's ClusterConfiguration. Empty: it has none, or its extraArgs win.
 	ServiceSubnet, PodSubnet string
+	// APIVersion is that of the ClusterConfiguration, EtcdDataDir its etcd.local.dataDir. Empty: it is not known.
+	APIVersion, EtcdDataDir string
 	// ServicesSeen says that Services could be listed; DNSAddress is what kubelets tell pods to ask (clusterDNS), empty: it is not known.
 	ServicesSeen bool
 	DNSAddress   string

@@ -111,19 +111,13 @@ func (j *judge) static(c Component) []finding.Finding {
 			continue
 		}
 		f := finding.ComponentMissing.New("Node/"+node, count+", and has no static pod on "+node+": "+c.Without)
-		f.Next = restore(c.Name, node)
+		f.Next = j.restore(c.Name, node)
+		if c.Name == Etcd {
+			f.Do = j.rejoin()
+		}
 		list = append(list, f)
 	}
 	return append(list, j.unready("", unready, count, c.Without)...)
-}
-
-// restore writes the manifest of a static pod again, from the configuration in the cluster.
-func restore(component, node string) string {
-	phase := "control-plane " + strings.TrimPrefix(component, "kube-")
-	if component == Etcd {
-		phase = "etcd local"
-	}
-	return fmt.Sprintf("on %s: %s && kubeadm init phase %s --config /tmp/kubeadm.yaml", node, liveConfiguration, phase)
 }
 
 // workload judges a DaemonSet or Deployment of kubeadm's, or ours, where there is one.
@@ -160,7 +154,7 @@ func (j *judge) deleted(c Component) []finding.Finding {
 		"%s: wanted on all of %d Nodes, and there is no DaemonSet, though ConfigMap/kube-system/%s is there: %s", c.Name, len(j.Nodes), c.Name, c.Without))
 	f.Severity = finding.SeverityWarning
 	f.Do = "if a CNI plugin does its work, delete the ConfigMap; only if none does, make it again"
-	f.Next = "on a control plane: " + liveConfiguration + " && kubeadm init phase addon " + c.Name + " --config /tmp/kubeadm.yaml"
+	f.Next = "on a control plane: " + LiveConfiguration + " && kubeadm init phase addon " + c.Name + " --config " + ConfigurationFile
 	return []finding.Finding{f}
 }
 
@@ -168,10 +162,6 @@ func (j *judge) deleted(c Component) []finding.Finding {
 func replacements() []string {
 	return []string{"antrea-agent", "cilium", "kube-ovn-cni", "kube-router"}
 }
-
-// liveConfiguration writes kubeadm's configuration of the cluster into a file.
-const liveConfiguration = "kubectl --kubeconfig /etc/kubernetes/admin.conf -n kube-system get configmap kubeadm-config " +
-	"-o 'jsonpath={.data.ClusterConfiguration}' > /tmp/kubeadm.yaml"
 
 // replacedByCalico is the nodeSelector with which Calico's documents take kube-proxy away for the eBPF data plane.
 const replacedByCalico = "non-calico"

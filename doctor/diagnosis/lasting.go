@@ -269,6 +269,7 @@ func deviations(v *view) []finding.Finding {
 	cluster := components.Cluster{
 		Now: v.Taken, Nodes: v.Nodes, Leases: v.Leases, Events: v.Events,
 		Kubeadm: v.Kubeadm != "", DNSAddress: v.ClusterDNS, ServicesSeen: v.notSeen(partServices) == nil, ExternalEtcd: config.Etcd.External != nil,
+		APIVersion: config.APIVersion, EtcdDataDir: config.Etcd.Local.DataDir,
 		ServiceSubnet: config.Networking.ServiceSubnet, PodSubnet: config.Networking.PodSubnet,
 		Skip: func(node string) bool { return states[node] != nodes.Ready },
 	}
@@ -310,15 +311,28 @@ func unusable(s *Snapshot) []finding.Finding {
 	return list
 }
 
-// clusterConfiguration is what of kubeadm's components are compared with.
+// clusterConfiguration is what of kubeadm's components are compared with, and what remedies need of it.
 type clusterConfiguration struct {
-	Etcd struct {
-		External *struct{} `json:"external"`
+	APIVersion      string `json:"apiVersion"`
+	CertificatesDir string `json:"certificatesDir"`
+	Etcd            struct {
+		Local struct {
+			DataDir string `json:"dataDir"`
+		} `json:"local"`
+		External *externalEtcd `json:"external"`
 	} `json:"etcd"`
 	Networking struct {
 		ServiceSubnet string `json:"serviceSubnet"`
 		PodSubnet     string `json:"podSubnet"`
 	} `json:"networking"`
+}
+
+// externalEtcd is one that kubeadm did not make, with the files by which API servers reach it.
+type externalEtcd struct {
+	Endpoints []string `json:"endpoints"`
+	CAFile    string   `json:"caFile"`
+	CertFile  string   `json:"certFile"`
+	KeyFile   string   `json:"keyFile"`
 }
 
 // readClusterConfiguration is empty where the text cannot be read: nothing is compared then. A network that extraArgs set again is

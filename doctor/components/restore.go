@@ -1,0 +1,94 @@
+package components
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ccmadm/ccmadm/api/nodestatus"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/machine"
+)
+
+// ConfigurationFile is where remedies write kubeadm's configuration. In a directory that others write to, one of them could put a link
+// in its place.
+const ConfigurationFile = "/root/ccmadm-kubeadm.yaml"
+
+// LiveConfiguration is the command that writes kubeadm's configuration of the cluster into that file.
+const LiveConfiguration = "kubectl --kubeconfig /etc/kubernetes/admin.conf -n kube-system get configmap kubeadm-config " +
+	"-o 'jsonpath={.data.ClusterConfiguration}' > " + ConfigurationFile
+
+// restore writes the manifest of a static pod again, from the configuration in the cluster and what is known of the Node. That of etcd
+// names the machine as the only member of a new cluster, which counts where there is no data: an empty cluster would start.
+func (j *judge) restore(component, node string) string {
+	phase, first := "control-plane "+strings.TrimPrefix(component, "kube-"), ""
+	if component == Etcd {
+		phase, first = "etcd local", "test -d "+machine.ShellQuote(j.etcdData())+" && "
+	}
+	return fmt.Sprintf("on %s: %s%s && printf %s >> %s && kubeadm init phase %s --config %[5]s",
+		node, first, LiveConfiguration, machine.ShellQuote(j.initConfiguration(node)), ConfigurationFile, phase)
+}
+
+// etcdData is where a member keeps its log: one that has it goes on with the cluster that the log names.
+func (j *judge) etcdData() string {
+	return path.Join(cmp.Or(j.EtcdDataDir, "/var/lib/etcd"), "member/wal")
+}
+
+func (j *judge) rejoin() string {
+	return "where " + j.etcdData() + " is there, write the manifest again; where it is gone, do not: an empty etcd cluster would start; " +
+		"run `etcdctl member remove` for the machine on another control plane, `kubeadm reset` on it, and then `ccmadm join` or " +
+		"`kubeadm join --control-plane`"
+}
+
+// initConfiguration is what kubeadm would guess of a Node by its host name and default route, as a format of printf.
+func (j *judge) initConfiguration(node string) string {
+	text := fmt.Sprintf(`\n---\napiVersion: %s\nkind: InitConfiguration\nnodeRegistration: {name: "%s"}\n`,
+		cmp.Or(j.APIVersion, "kubeadm.k8s.io/v1beta4"), node)
+	var fields []string
+	if address := j.advertised(node); address.IsValid() {
+		fields = append(fields, fmt.Sprintf(`advertiseAddress: "%s"`, address))
+	}
+	for i := range j.Static { // they are alike on all control planes
+		if port, err := strconv.Atoi(apiServerFlag(&j.Static[i], "secure-port")); err == nil {
+			fields = append(fields, fmt.Sprintf("bindPort: %d", port))
+			break
+		}
+	}
+	if len(fields) > 0 {
+		text += `localAPIEndpoint: {` + strings.Join(fields, ", ") + `}\n`
+	}
+	return text
+}
+
+// advertised is the address that the Node's API server tells of itself, or else the first InternalIP.
+func (j *judge) advertised(node string) netip.Addr {
+	for i := range j.Static {
+		if p := &j.Static[i]; p.Spec.NodeName == node {
+			if address, err := netip.ParseAddr(apiServerFlag(p, "advertise-address")); err == nil {
+				return address
+			}
+		}
+	}
+	i := slices.IndexFunc(j.Nodes, func(n corev1.Node) bool { return n.Name == node })
+	if i < 0 {
+		return netip.Addr{}
+	}
+	for _, address := range nodestatus.InternalIPs(&j.Nodes[i]) {
+		return address
+	}
+	return netip.Addr{}
+}
+
+// apiServerFlag is the value of a flag where the pod is of an API server.
+func apiServerFlag(p *corev1.Pod, flag string) string {
+	if p.Labels[v1alpha1.ComponentLabel] != APIServer || len(p.Spec.Containers) == 0 {
+		return ""
+	}
+	return argument(&p.Spec.Containers[0], flag)
+}
