@@ -1,7 +1,9 @@
 package diagnosis
 
 import (
+	"cmp"
 	"fmt"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 // symptom is a line by which a program says itself what is wrong.
@@ -93,7 +96,7 @@ func symptomsInLog(v *view) []finding.Finding {
 				case finding.NoInventory:
 					f.Next = v.rereading(m, line)
 				case finding.EtcdFull:
-					f.Object, f.Next = "Pod/"+v1alpha1.Namespace+"/etcd-"+v.controlPlane(), emptied(v.controlPlane())
+					f.Object, f.Next = emptied(readClusterConfiguration(v.Kubeadm), m.object, v.controlPlane())
 				}
 				list = append(list, f)
 			}
@@ -102,12 +105,30 @@ func symptomsInLog(v *view) []finding.Finding {
 	return list
 }
 
-// emptied are the commands that make room in etcd. Its image has no shell: they run outside of it.
-func emptied(controlPlane string) string {
-	const pki = "/etc/kubernetes/pki/etcd/"
-	etcdctl := "kubectl -n kube-system exec etcd-" + controlPlane + " -- etcdctl --endpoints=https://127.0.0.1:2379 --cacert=" + pki +
-		"ca.crt --cert=" + pki + "healthcheck-client.crt --key=" + pki + "healthcheck-client.key "
-	return fmt.Sprintf(`%scompact $(%[1]sendpoint status -w json | grep -o '"revision":[0-9]*' | cut -d: -f2), then: %[1]sdefrag, then: %[1]salarm disarm`, etcdctl)
+// emptied are the commands that make room in etcd, and what to say it of. The image of kubeadm's etcd has no shell: they run outside of
+// it. One that kubeadm did not make has no pod: API servers have the files by which it is reached, and the manager's word is all there is.
+func emptied(config clusterConfiguration, manager, controlPlane string) (object, next string) {
+	dir := path.Join(cmp.Or(config.CertificatesDir, machine.PKIDir), "etcd")
+	etcd := externalEtcd{
+		Endpoints: []string{"https://127.0.0.1:2379"},
+		CAFile:    dir + "/ca.crt", CertFile: dir + "/healthcheck-client.crt", KeyFile: dir + "/healthcheck-client.key",
+	}
+	object, in := "Pod/"+v1alpha1.Namespace+"/etcd-"+controlPlane, "kubectl -n kube-system exec etcd-"+controlPlane+" -- "
+	if config.Etcd.External != nil {
+		etcd, object, in = *config.Etcd.External, manager, ""
+	}
+	args := []string{"etcdctl", "--endpoints=" + strings.Join(etcd.Endpoints, ",")}
+	for _, file := range []struct{ flag, path string }{{"cacert", etcd.CAFile}, {"cert", etcd.CertFile}, {"key", etcd.KeyFile}} {
+		if file.path != "" { // without TLS there are none
+			args = append(args, "--"+file.flag+"="+file.path)
+		}
+	}
+	next = fmt.Sprintf(`%s compact $(%[1]s endpoint status -w json | grep -o '"revision":[0-9]*' | head -n 1 | cut -d: -f2), then: `+
+		`%[1]s defrag, then: %[1]s alarm disarm`, in+shellLine(args))
+	if in == "" {
+		next = "on " + cmp.Or(controlPlane, "a control plane") + ": " + next
+	}
+	return object, next
 }
 
 func lastLine(v *view, m *manager, s symptom) (pod, line string) {

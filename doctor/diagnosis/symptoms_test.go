@@ -46,3 +46,33 @@ func TestSymptoms_WhoseAddress(t *testing.T) {
 		}
 	}
 }
+
+// TestEmptied: commands about etcd go by what kubeadm's configuration says of it.
+func TestEmptied(t *testing.T) {
+	const line = "etcdserver: mvcc: database space exceeded"
+	for _, tt := range []struct{ name, config, object, prefix string }{
+		{"kubeadm's", "kind: ClusterConfiguration\n", "Pod/kube-system/etcd-cp1", "kubectl -n kube-system exec etcd-cp1 -- etcdctl " +
+			"--endpoints=https://127.0.0.1:2379 --cacert=/etc/kubernetes/pki/etcd/ca.crt --cert=/etc/kubernetes/pki/etcd/healthcheck-client.crt " +
+			"--key=/etc/kubernetes/pki/etcd/healthcheck-client.key compact $("},
+		{"another directory", "kind: ClusterConfiguration\ncertificatesDir: /srv/pki\n", "Pod/kube-system/etcd-cp1", "kubectl -n kube-system exec " +
+			"etcd-cp1 -- etcdctl --endpoints=https://127.0.0.1:2379 --cacert=/srv/pki/etcd/ca.crt --cert=/srv/pki/etcd/healthcheck-client.crt " +
+			"--key=/srv/pki/etcd/healthcheck-client.key compact $("},
+		{"external", "kind: ClusterConfiguration\netcd:\n  external:\n    endpoints: [https://192.0.2.7:2379, https://192.0.2.8:2379]\n" +
+			"    caFile: /etc/etcd/ca.crt\n    certFile: /etc/etcd/client.crt\n    keyFile: /etc/etcd/client.key\n", "Deployment/kube-system/ccm",
+			"on cp1: etcdctl --endpoints=https://192.0.2.7:2379,https://192.0.2.8:2379 --cacert=/etc/etcd/ca.crt --cert=/etc/etcd/client.crt " +
+				"--key=/etc/etcd/client.key compact $(etcdctl "},
+		{"external without TLS", "kind: ClusterConfiguration\netcd: {external: {endpoints: [http://192.0.2.7:2379]}}\n", "Deployment/kube-system/ccm",
+			"on cp1: etcdctl --endpoints=http://192.0.2.7:2379 compact $(etcdctl "},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			v := newView(newSnapshot(templates.Deployment, 2, tainted, leaderless, logged(line), func(s *Snapshot) { s.Kubeadm = redactKubeadm(tt.config) }))
+			list := symptomsInLog(v)
+			if len(list) != 1 || list[0].ID != finding.EtcdFull {
+				t.Fatalf("got %+v", list)
+			}
+			if f := list[0]; f.Object != tt.object || !strings.HasPrefix(f.Next, tt.prefix) {
+				t.Errorf("%s: %s", f.Object, f.Next)
+			}
+		})
+	}
+}
