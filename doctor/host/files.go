@@ -20,6 +20,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/redact"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/components"
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
 	"github.com/ccmadm/ccmadm/kubeadm/identity"
 	"github.com/ccmadm/ccmadm/machine"
@@ -154,8 +155,8 @@ func (h *looking) certificates() error {
 	}
 	const own = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 	cert, err := h.certificate(own)
-	keep(own, cert, err, "kubeadm kubeconfig user --org system:nodes --client-name "+v1alpha1.NodeUserPrefix+h.seen.Node+
-		" on a control plane makes a new /etc/kubernetes/kubelet.conf", true)
+	hasCA, _ := h.Exists(filepath.Join(certsDir, "ca.key")) // one that cannot be looked for is as none
+	keep(own, cert, err, newKubeletConf(h.seen.Node, hasCA), true)
 	for path, renew := range map[string]string{
 		"apiserver.crt": "apiserver", "apiserver-kubelet-client.crt": "apiserver-kubelet-client",
 		"front-proxy-client.crt":    "front-proxy-client",
@@ -171,6 +172,19 @@ func (h *looking) certificates() error {
 	}
 	slices.SortFunc(h.seen.Certificates, func(a, b diagnosis.HostCertificate) int { return cmp.Compare(a.File, b.File) })
 	return errors.Join(errs...)
+}
+
+// newKubeletConf makes an identity for a kubelet whose own has ended, which the key of the cluster's CA signs. The kubelet takes one from
+// its kubeconfig, and asks by that for the next of its own.
+func newKubeletConf(node string, hasCA bool) string {
+	file := "/root/ccmadm-kubelet-" + node + ".conf"
+	sign := components.LiveConfiguration + " && kubeadm kubeconfig user --config " + components.ConfigurationFile +
+		" --org system:nodes --client-name " + v1alpha1.NodeUserPrefix + node + " > " + file + " && chmod 600 " + file
+	if hasCA {
+		return sign + " && mv " + file + " " + machine.KubeletConf + " && systemctl restart kubelet"
+	}
+	return "on a control plane with the CA's ca.key: " + sign + ", then copy that file to " + machine.KubeletConf +
+		" of this machine, then: systemctl restart kubelet"
 }
 
 func (h *looking) certificate(path string) (*x509.Certificate, error) {

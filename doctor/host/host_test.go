@@ -286,17 +286,50 @@ func TestLook_Nothing(t *testing.T) {
 	}
 }
 
+// TestNewKubeletConf: a kubelet's identity that has ended is made again where the CA's key is, and is nowhere half-written.
+func TestNewKubeletConf(t *testing.T) {
+	const sign = "kubectl --kubeconfig /etc/kubernetes/admin.conf -n kube-system get configmap kubeadm-config " +
+		"-o 'jsonpath={.data.ClusterConfiguration}' > /root/ccmadm-kubeadm.yaml && kubeadm kubeconfig user --config /root/ccmadm-kubeadm.yaml " +
+		"--org system:nodes --client-name system:node:cp1 > /root/ccmadm-kubelet-cp1.conf && chmod 600 /root/ccmadm-kubelet-cp1.conf"
+	for _, tt := range []struct {
+		name, key, want string
+	}{
+		{"control plane", "x", sign + " && mv /root/ccmadm-kubelet-cp1.conf /etc/kubernetes/kubelet.conf && systemctl restart kubelet"},
+		{"worker", "", "on a control plane with the CA's ca.key: " + sign + ", then copy that file to /etc/kubernetes/kubelet.conf of this machine, " +
+			"then: systemctl restart kubelet"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m, _ := newHost(t, 0)
+			machinetest.Put(t, m, "/var/lib/kubelet/pki/kubelet-client-current.pem", string(certificate(t, -time.Hour)))
+			if tt.key != "" {
+				machinetest.Put(t, m, machine.PKIDir+"/ca.key", tt.key)
+			}
+			d := diagnoseHost(t, m)
+			at := slices.IndexFunc(d.Causes, func(c diagnosis.Cause) bool { return c.ID == "K5" })
+			if at < 0 || d.Causes[at].Next != tt.want {
+				t.Errorf("got %+v, want %s", d.Causes, tt.want)
+			}
+		})
+	}
+}
+
 // hostCertificate gives the manager an identity that ends after a while, or has.
 func hostCertificate(t *testing.T, m *machine.Machine, left time.Duration) {
+	t.Helper()
+	data := base64.StdEncoding.EncodeToString(certificate(t, left))
+	machinetest.Put(t, m, machine.CCMKubeconfig, "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: c, cluster: {server: \"https://x\"}}]\n"+
+		"contexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {client-certificate-data: "+data+", client-key-data: eA==}}]\n")
+}
+
+// certificate is one in PEM that ends after a while, or has.
+func certificate(t *testing.T, left time.Duration) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(left)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	must(t, err)
-	data := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
-	machinetest.Put(t, m, machine.CCMKubeconfig, "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: c, cluster: {server: \"https://x\"}}]\n"+
-		"contexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {client-certificate-data: "+data+", client-key-data: eA==}}]\n")
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
 func must(t *testing.T, err error) {
