@@ -91,6 +91,20 @@ func declareArch(cmd *cobra.Command, archs *[]string) {
 	cmd.Flags().Lookup("arch").DefValue = "[]" // the reference is the same wherever it is written
 }
 
+// checkArchs trims the architectures. Without one, nothing would be asked for, or all would be taken.
+func checkArchs(archs []string) error {
+	for i, arch := range archs {
+		archs[i] = strings.TrimSpace(arch)
+		if archs[i] == "" || strings.ContainsAny(archs[i], "/ \t\n") {
+			return finding.Usagef("--arch: %q is not an architecture: want --arch amd64,arm64", arch)
+		}
+	}
+	if len(archs) == 0 {
+		return finding.Usagef("--arch names no architecture: want --arch amd64,arm64")
+	}
+	return nil
+}
+
 func newImagesVerify(s workflow.Streams) *cobra.Command {
 	var r renderer
 	var archs []string
@@ -108,6 +122,9 @@ A registry that denies access, limits requests or does not respond is reported a
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := format.Check(); err != nil {
+				return err
+			}
+			if err := checkArchs(archs); err != nil {
 				return err
 			}
 			list, err := r.images()
@@ -168,6 +185,9 @@ The same images give the same bytes. If an image is missing, no file is written.
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file == "" {
 				return finding.Usagef("--output is missing: it names the archive that is written")
+			}
+			if err := checkArchs(archs); err != nil {
+				return err
 			}
 			list, err := r.images()
 			if err != nil {

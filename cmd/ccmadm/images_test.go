@@ -108,6 +108,25 @@ func TestImagesVerify(t *testing.T) {
 	}
 }
 
+// TestImages_Arch: a list that names no architecture is refused before anything is asked for; spaces around the names do no harm.
+func TestImages_Arch(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "images.tar")
+	for _, archs := range []string{"", " ", "amd64,", "linux/amd64", "amd64 arm64"} {
+		for _, args := range [][]string{{"verify"}, {"save", "-o", file}} {
+			args = append(args, "--provider=onprem", "--image-repository=registry.invalid/k8s", "--arch="+archs)
+			_, code, err := runImages(t, "", args...)
+			if code != finding.ExitUsage || !strings.Contains(err.Error(), "want --arch amd64,arm64") {
+				t.Errorf("%q: exit status %d, %v", args, code, err)
+			}
+		}
+	}
+	host := mirror(t, "cloud-controller-manager", "node-agent", "ccmadm")
+	out, code, err := runImages(t, "", "verify", "--provider=onprem", "--image-repository="+host, "--arch= amd64, arm64", "-o=json")
+	if code != finding.ExitFound || !strings.Contains(out, `"architecture": "amd64"`) || !strings.Contains(out, `"architecture": "arm64"`) {
+		t.Errorf("exit status %d, %v in %s", code, err, out)
+	}
+}
+
 func TestImagesSave(t *testing.T) {
 	host := mirror(t, "cloud-controller-manager", "node-agent", "ccmadm")
 	dir := t.TempDir()
