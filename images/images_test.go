@@ -175,6 +175,8 @@ func TestVerify(t *testing.T) {
 		{name: "an image without an index", ref: "vendor:v2", want: StateArchitecture},
 		{name: "the tag is not published", ref: "ours:v9", want: StateMissing, reason: "MANIFEST_UNKNOWN"},
 		{name: "no repository of that name", ref: "theirs:v1", want: StateMissing, reason: "NAME_UNKNOWN"},
+		{name: "another server at its address", refuse: status(http.StatusNotFound), ref: "ours:v1", want: StateUnknown, reason: "404"},
+		{name: "its token server is not there", refuse: noToken, ref: "ours:v1", want: StateUnknown, reason: "404"},
 		{name: "denied", refuse: status(http.StatusForbidden), ref: "ours:v1", want: StateUnknown, reason: "403"},
 		{name: "not logged in", refuse: status(http.StatusUnauthorized), ref: "ours:v1", want: StateUnknown, reason: "401"},
 		{name: "too many requests", refuse: status(http.StatusTooManyRequests), ref: "ours:v1", want: StateUnknown, reason: "429"},
@@ -196,6 +198,17 @@ func status(code int) func(http.ResponseWriter, *http.Request) bool {
 		w.WriteHeader(code)
 		return true
 	}
+}
+
+// noToken names a token server that answers 404.
+func noToken(w http.ResponseWriter, r *http.Request) bool {
+	if r.URL.Path == "/token" {
+		http.NotFound(w, r)
+		return true
+	}
+	w.Header().Set("WWW-Authenticate", `Bearer realm="http://`+r.Host+`/token",service="test"`)
+	w.WriteHeader(http.StatusUnauthorized)
+	return true
 }
 
 func hangUp(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) }

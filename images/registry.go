@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
@@ -89,11 +90,17 @@ func (r Registries) options(ctx context.Context) []remote.Option {
 	}
 }
 
-// explain tells a registry that answers that it lacks an image from one that says anything else, or nothing.
+// explain tells a registry that answers that it lacks an image from one that says anything else, or nothing. Where a proxy or a token
+// server answers 404, no registry was asked.
 func explain(err error) error {
 	var answer *transport.Error
-	if errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound {
+	if errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound && ofImage(answer.Request) {
 		return fmt.Errorf("%w: %w", ErrMissing, err)
 	}
 	return err
+}
+
+// ofImage tells a request for an image from those before it: of the registry's version, and of a token.
+func ofImage(r *http.Request) bool {
+	return r != nil && (strings.Contains(r.URL.Path, "/manifests/") || strings.Contains(r.URL.Path, "/blobs/"))
 }
