@@ -60,10 +60,34 @@ func TestInstall_NoRelease(t *testing.T) {
 	}
 }
 
+// TestInstall_Umask: all users may run the program, whatever the umask of the one who installs it is.
+func TestInstall_Umask(t *testing.T) {
+	server := httptest.NewServer(http.FileServer(http.Dir(made.dir)))
+	defer server.Close()
+	target := t.TempDir()
+	cmd := installer(t, server.URL, "", target)
+	cmd.Args = []string{"sh", "-c", `umask 077; . "$1"`, "sh", cmd.Args[1]}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	info, err := os.Stat(filepath.Join(target, "ccmadm"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mode := info.Mode().Perm(); mode != 0o755 {
+		t.Errorf("got mode %o, want 755", mode)
+	}
+}
+
 func install(t *testing.T, base, key, target string) (string, error) {
+	t.Helper()
+	out, err := installer(t, base, key, target).CombinedOutput()
+	return string(out), err
+}
+
+func installer(t *testing.T, base, key, target string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sh", filepath.Join(made.dir, "install.sh"))
 	cmd.Env = append(os.Environ(), "NO_PROXY=*", "CCMADM_BASE_URL="+base, "CCMADM_PUBLIC_KEY="+key, "CCMADM_INSTALL_DIR="+target)
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+	return cmd
 }

@@ -95,9 +95,9 @@ main() {
 	download "$base/$archive" "$archive"
 	verify_checksum "$archive"
 	tar -xzf "$archive" ccmadm
-	chmod 755 ccmadm
-	# Beside the target and renamed, so that a program that runs is replaced as a whole.
+	# Beside the target and renamed, so that a program that runs is replaced as a whole. Modes of copies depend on the umask.
 	cp ccmadm "$target/.ccmadm.new"
+	chmod 755 "$target/.ccmadm.new"
 	mv "$target/.ccmadm.new" "$target/ccmadm"
 	echo "ccmadm $version installed to $target/ccmadm"
 }
