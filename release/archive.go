@@ -31,6 +31,11 @@ func (r *release) writeArchive(ctx context.Context, file string, p program, on p
 		{name: p.name, mode: 0o755, file: binary},
 		{name: "LICENSE", mode: 0o644, file: filepath.Join(r.source, "LICENSE")},
 	}
+	return r.pack(file, entries)
+}
+
+// pack writes entries into a compressed archive.
+func (r *release) pack(file string, entries []entry) error {
 	return create(file, func(w io.Writer) error {
 		return compress(w, func(w io.Writer) error { return writeTar(w, entries, r.date) })
 	})

@@ -50,9 +50,7 @@ func (r *release) writeChart(ctx context.Context, file string) error {
 		entries = append(entries, entry{name: "ccmadm/" + name, mode: 0o644, file: filepath.Join(dir, name)})
 	}
 	entries = append(entries, entry{name: "ccmadm/LICENSE", mode: 0o644, file: filepath.Join(r.source, "LICENSE")})
-	return create(file, func(w io.Writer) error {
-		return compress(w, func(w io.Writer) error { return writeTar(w, entries, r.date) })
-	})
+	return r.pack(file, entries)
 }
 
 // pushChart sends the chart to registry/charts/ccmadm:VERSION, as `helm push` does, and prints its digest.

@@ -46,7 +46,7 @@ const (
 // writeProvenance says how every file so far was made. It has no times: the same commit gives the same statement.
 func (r *release) writeProvenance(file string) error {
 	s := statement{Type: statementType, PredicateType: provenanceType}
-	names, err := filesBelow(r.dir)
+	names, err := publishedFiles(r.dir)
 	if err != nil {
 		return err
 	}

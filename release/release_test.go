@@ -45,6 +45,7 @@ func TestWrite_Files(t *testing.T) {
 	want = append(want, "ccmadm_0.1.0_amd64.deb", "ccmadm_0.1.0_arm64.deb", "ccmadm-0.1.0-1.x86_64.rpm", "ccmadm-0.1.0-1.aarch64.rpm",
 		"Packages", "Packages.gz", "Release", "InRelease", "Release.gpg", "ccmadm-archive-keyring.asc",
 		"repodata/primary.xml.gz", "repodata/filelists.xml.gz", "repodata/other.xml.gz", "repodata/repomd.xml", "repodata/repomd.xml.asc",
+		"ccmadm_v0.1.0_repodata.tar.gz",
 		"ccmadm-0.1.0.tgz", "install.sh", "ccmadm.krew.yaml", "ccmadm.rb", "ccmadm_v0.1.0.openvex.json", "ccmadm_v0.1.0_provenance.json",
 		"ccmadm_v0.1.0_provenance.sigstore.json",
 		"cosign.pub", "SHA256SUMS", "SHA256SUMS.sig", "SHA256SUMS.sigstore.json")

@@ -22,12 +22,12 @@ func rpmRepository(r *release) []artefact {
 		{"repodata/other.xml.gz", func(_ context.Context, r *release, file string) error { return r.writeRPMOther(file) }},
 		{"repodata/repomd.xml", func(_ context.Context, r *release, file string) error { return r.writeRepomd(file) }},
 	}
-	if r.openPGP == nil {
-		return list
+	if r.openPGP != nil {
+		list = append(list, artefact{"repodata/repomd.xml.asc", func(_ context.Context, r *release, file string) error {
+			return r.openPGP.detachSign(filepath.Join(r.dir, "repodata", "repomd.xml"), file)
+		}})
 	}
-	return append(list, artefact{"repodata/repomd.xml.asc", func(_ context.Context, r *release, file string) error {
-		return r.openPGP.detachSign(filepath.Join(r.dir, "repodata", "repomd.xml"), file)
-	}})
+	return append(list, artefact{r.repodataName(), func(_ context.Context, r *release, file string) error { return r.writeRepodata(file) }})
 }
 
 // rpmPackage is what the lists say of a package.

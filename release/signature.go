@@ -133,9 +133,9 @@ func preAuthenticated(kind string, payload []byte) []byte {
 	return fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(kind), kind, len(payload), payload)
 }
 
-// writeSums lists every file with its digest, and signs the list.
+// writeSums lists every file that is published with its digest, and signs the list.
 func (r *release) writeSums() error {
-	names, err := filesBelow(r.dir)
+	names, err := publishedFiles(r.dir)
 	if err != nil {
 		return err
 	}

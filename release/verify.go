@@ -17,7 +17,8 @@ import (
 )
 
 // verify compares the files of a release with SHA256SUMS and with its provenance, and, where keyFile names a public key, both
-// with their signatures. It returns the number of files that are listed. A file that is missing, changed or not listed is an error.
+// with their signatures. It returns the number of files that are listed. A file that is missing, changed or not listed is an error;
+// the folder repodata, of a mirror, may be missing.
 func verify(dir, keyFile string) (int, error) {
 	sums, err := os.ReadFile(filepath.Join(dir, sumsName))
 	if err != nil {
@@ -40,7 +41,7 @@ func verify(dir, keyFile string) (int, error) {
 		}
 		found = append(found, err)
 	}
-	names, err := filesBelow(dir)
+	names, err := publishedFiles(dir)
 	if err != nil {
 		return 0, err
 	}
@@ -49,7 +50,7 @@ func verify(dir, keyFile string) (int, error) {
 			found = append(found, fmt.Errorf("%s: not in %s", name, sumsName))
 		}
 	}
-	if err := errors.Join(append(found, verifyProvenance(dir, listed))...); err != nil {
+	if err := errors.Join(append(found, verifyRepodata(dir), verifyProvenance(dir, listed))...); err != nil {
 		return 0, fmt.Errorf("verify %s: %w", dir, err)
 	}
 	return len(listed), nil

@@ -9,7 +9,7 @@ import (
 )
 
 func TestVerify(t *testing.T) {
-	names, err := filesBelow(made.dir)
+	names, err := publishedFiles(made.dir)
 	if err != nil {
 		t.Fatal(err)
 	}
