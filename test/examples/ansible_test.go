@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"sigs.k8s.io/yaml"
 )
 
 // machines are folders that stand for hosts of the inventory, with programs of testdata on them.
@@ -96,6 +98,57 @@ func TestAnsible_Syntax(t *testing.T) {
 	}
 	run(t, *ccmadm, "lint", root+"/ansible/kubeadm.yaml")
 	run(t, *ccmadm, "config", "validate", "--config", root+"/ansible/kubeadm.yaml")
+}
+
+// TestAnsible_Package: the version that is set is the one that apt installs, from its repository alone, although it is older than the one
+// that is held.
+func TestAnsible_Package(t *testing.T) {
+	var tasks []struct {
+		Copy struct{ Content, Dest string } `json:"ansible.builtin.copy"`
+		Apt  struct {
+			Name   string
+			Update bool `json:"update_cache"`
+			Older  bool `json:"allow_downgrade"`
+			Held   bool `json:"allow_change_held_packages"`
+		} `json:"ansible.builtin.apt"`
+	}
+	if err := yaml.Unmarshal([]byte(read(t, "ansible/roles/ccmadm/tasks/install.yaml")), &tasks); err != nil {
+		t.Fatal(err)
+	}
+	text := ""
+	for _, task := range tasks {
+		if task.Copy.Dest == "/etc/apt/sources.list.d/ccmadm.list" {
+			text += task.Copy.Content
+		}
+		if apt := task.Apt; apt.Name != "" {
+			text += apt.Name
+			if !apt.Update || !apt.Older || !apt.Held {
+				t.Errorf("the package is installed with %+v", apt)
+			}
+		}
+	}
+	defaults, err := filepath.Abs(filepath.Join(root, "ansible/roles/ccmadm/defaults/main.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := machines{dir: t.TempDir()}
+	playbook := filepath.Join(m.dir, "print.yaml")
+	play, err := yaml.Marshal([]any{map[string]any{
+		"hosts": "localhost", "connection": "local", "gather_facts": false, "vars_files": []string{defaults},
+		"tasks": []any{map[string]any{"ansible.builtin.debug": map[string]string{"msg": text}}},
+	}})
+	if err == nil {
+		err = os.WriteFile(playbook, play, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := m.ansible(t, "--extra-vars", "ccmadm_version=v0.2.0-rc.1", playbook).CombinedOutput()
+	want := `deb [signed-by=/usr/share/keyrings/ccmadm-archive-keyring.asc] ` +
+		`https://github.com/ccmadm/ccmadm/releases/download/v0.2.0-rc.1/ ./\nccmadm=0.2.0~rc.1"`
+	if err != nil || !strings.Contains(string(out), want) {
+		t.Errorf("error %v, want %s in\n%s", err, want, out)
+	}
 }
 
 // TestAnsible creates a cluster, and runs again, which changes nothing.
