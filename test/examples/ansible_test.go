@@ -33,7 +33,7 @@ func newMachines(t *testing.T, hosts ...string) machines {
 }
 
 // play runs a playbook with the inventory of the example. All hosts are this machine, and have roots of their own.
-func (m machines) play(t *testing.T, playbook string) (string, error) {
+func (m machines) play(t *testing.T, playbook string, args ...string) (string, error) {
 	t.Helper()
 	programs, err := filepath.Abs("testdata")
 	if err != nil {
@@ -53,7 +53,7 @@ func (m machines) play(t *testing.T, playbook string) (string, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := m.ansible(t, "--limit", strings.Join(m.hosts, ","), "--extra-vars", string(vars), playbook)
+	cmd := m.ansible(t, append([]string{"--limit", strings.Join(m.hosts, ","), "--extra-vars", string(vars), playbook}, args...)...)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
@@ -198,7 +198,7 @@ func TestAnsible_Apply(t *testing.T) {
 			t.Errorf("run %d changes %q, want %q\n%s", i, got, want, out)
 		}
 	}
-	const file = " -f /etc/kubernetes/ccmadm-cloud.yaml"
+	const file = " -f /etc/kubernetes/ccmadm-cloud.yaml.new"
 	for host, want := range map[string][]string{
 		"cp1": {"diff" + file, "apply" + file, "apply" + file, "diff" + file}, "cp2": {"diff", "apply", "apply", "diff"},
 	} {
@@ -206,10 +206,48 @@ func TestAnsible_Apply(t *testing.T) {
 			t.Errorf("%s: calls %q, want %q", host, got, want)
 		}
 	}
+	kept := filepath.Join(m.dir, "cp1/etc/kubernetes/ccmadm-cloud.yaml")
+	if readFile(t, kept) != read(t, "ansible/kubeadm.yaml") {
+		t.Errorf("%s is not the file that was applied", kept)
+	}
+	if _, err := os.Stat(kept + ".new"); err == nil {
+		t.Errorf("%s.new is left", kept)
+	}
 	if err := os.WriteFile(filepath.Join(m.dir, "cp1/refuse"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := m.play(t, "apply.yaml"); err == nil || !strings.Contains(out, `"rc": 5`) {
 		t.Errorf("the play goes on although ccmadm refuses: %v\n%s", err, out)
+	}
+}
+
+// TestAnsible_ApplyCheck: check mode compares the new settings, shows the difference as a change, and changes nothing.
+func TestAnsible_ApplyCheck(t *testing.T) {
+	t.Parallel()
+	m := newMachines(t, "cp1", "cp2")
+	for _, host := range m.hosts {
+		script(t, filepath.Join(m.dir, host, "bin/ccmadm"), readFile(t, "testdata/ccmadm"))
+	}
+	const former = "provider: former\n"
+	kept, applied := filepath.Join(m.dir, "cp1/etc/kubernetes/ccmadm-cloud.yaml"), filepath.Join(m.dir, "cp1/applied")
+	for path, text := range map[string]string{kept: former, applied: former, filepath.Join(m.dir, "cp2/applied"): ""} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := m.play(t, "apply.yaml", "--check")
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if got, want := m.changed(t, out), []string{"cp1 2", "cp2 0"}; !slices.Equal(got, want) {
+		t.Errorf("the preview changes %q, want %q\n%s", got, want, out)
+	}
+	if got, want := m.calls(t, "cp1"), []string{"diff -f /etc/kubernetes/ccmadm-cloud.yaml.new"}; !slices.Equal(got, want) {
+		t.Errorf("calls %q, want %q", got, want)
+	}
+	for _, path := range []string{kept, applied} {
+		if text := readFile(t, path); text != former {
+			t.Errorf("%s was changed to %q", path, text)
+		}
 	}
 }
