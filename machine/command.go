@@ -123,6 +123,17 @@ func (m *Machine) ServiceActive(ctx context.Context, name string) (bool, error) 
 	return false, fmt.Errorf("ask whether %s runs: %w", name, err)
 }
 
+// UnitEnabled asks systemd whether a unit is started at boot, wherever its file is. A machine without systemd has no units.
+func (m *Machine) UnitEnabled(ctx context.Context, name string) (bool, error) {
+	out, err := m.Output(ctx, "systemctl", "is-enabled", name)
+	var exit *exec.ExitError
+	switch {
+	case err == nil, errors.Is(err, ErrNotFound), errors.As(err, &exit) && exit.ExitCode() >= 0:
+		return strings.TrimSpace(string(out)) == "enabled", nil // others, as disabled and not-found, have exit codes of their own
+	}
+	return false, fmt.Errorf("ask whether %s is enabled: %w", name, err)
+}
+
 // Systemctl changes something in the service manager.
 func (m *Machine) Systemctl(ctx context.Context, args ...string) error {
 	var out bytes.Buffer

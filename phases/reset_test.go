@@ -3,6 +3,8 @@ package phases
 import (
 	"bytes"
 	"io"
+	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -95,5 +97,36 @@ func TestReset_NotRoot(t *testing.T) {
 	phasestest.WantError(t, err, "reset: not root", finding.ExitPreflight)
 	if len(runner.Ran) > 0 {
 		t.Errorf("ran %q", runner.Ran)
+	}
+}
+
+// TestReset_PackagedUnit: a unit that the package has is disabled if it is enabled, or it would set external mode at the next boot.
+func TestReset_PackagedUnit(t *testing.T) {
+	const asks, disables = "systemctl is-enabled ccmadm-kubelet.service", "systemctl disable --quiet ccmadm-kubelet.service"
+	exit := exec.CommandContext(t.Context(), "false").Run()
+	for _, tt := range []struct {
+		state    string
+		exit     error
+		disabled bool
+	}{
+		{state: "enabled", disabled: true},
+		{state: "disabled", exit: exit},
+		{state: "static"},
+		{exit: machine.ErrNotFound},
+	} {
+		m, runner := machinetest.New(t)
+		runner.Answers[asks] = tt.state + "\n"
+		if tt.exit != nil {
+			runner.Fails[asks] = tt.exit
+		}
+		var out bytes.Buffer
+		r := record.NewBare(m, workflow.Inputs{Force: true}, workflow.Streams{Out: &out, Err: &out}, "test")
+		if err := bootstrap.Reset(t.Context(), r, nil); err != nil {
+			t.Errorf("%q: %v\n%s", tt.state, err, out.String())
+		}
+		said := strings.Contains(out.String(), "ccmadm-kubelet.service disabled")
+		if ran := slices.Contains(runner.Ran, disables); ran != tt.disabled || said != tt.disabled {
+			t.Errorf("%q: disabled %t, said %t, want %t: %q", tt.state, ran, said, tt.disabled, runner.Ran)
+		}
 	}
 }

@@ -32,7 +32,7 @@ func Reset(ctx context.Context, r *workflow.Run, rest []string) error {
 	if err := workflow.Stream(ctx, r.Env, args, machine.Command{Args: args, Changes: !r.DryRun}); err != nil {
 		return err
 	}
-	if err := workflow.RemoveUnit(ctx, r.Env); err != nil {
+	if _, err := workflow.RemoveUnit(ctx, r.Env); err != nil {
 		return err
 	}
 	if err := manager.RemoveCertsTimer(ctx, r.Env); err != nil {

@@ -83,11 +83,15 @@ func (f kubeletFiles) giveBack(ctx context.Context, env *workflow.Env, timeout t
 		}
 	}
 	if f[machine.KubeletUnit] != nil {
-		if err := env.Machine.Systemctl(ctx, "enable", "--quiet", filepath.Base(machine.KubeletUnit)); err != nil {
+		if err := enableUnit(ctx, env); err != nil {
 			return err
 		}
 	}
 	return restartKubelet(ctx, env, timeout, func(*machine.Kubelet) error { return nil })
+}
+
+func enableUnit(ctx context.Context, env *workflow.Env) error {
+	return env.Machine.Systemctl(ctx, "enable", "--quiet", filepath.Base(machine.KubeletUnit))
 }
 
 // dropKubeadmFlag takes --cloud-provider out of the flags that kubeadm wrote when the machine joined. The node IP there

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -99,6 +100,7 @@ func TestNode_KubeletThatDoesNotComeBack(t *testing.T) {
 					t.Fatalf("%v\n%s", err, out)
 				}
 			}
+			runner.Answers["systemctl is-enabled ccmadm-kubelet.service"] = "enabled\n" // the package's
 			before := phasestest.KubeletFilesOf(t, m)
 			was, during := phasestest.Restarts(runner), runner.During
 			runner.During = func(line string) {
@@ -123,6 +125,9 @@ func TestNode_KubeletThatDoesNotComeBack(t *testing.T) {
 			}
 			if after := phasestest.KubeletFilesOf(t, m); after != before {
 				t.Errorf("files are not as before:\n%s", after)
+			}
+			if enabled := slices.Contains(runner.Ran, "systemctl enable --quiet ccmadm-kubelet.service"); enabled != tt.plain {
+				t.Errorf("the package's unit was enabled again: %t, want %t: %q", enabled, tt.plain, runner.Ran)
 			}
 			if n := phasestest.Restarts(runner) - was; n != 2 {
 				t.Errorf("%d restarts, want one there and one back", n)

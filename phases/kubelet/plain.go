@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -33,7 +34,8 @@ func Plain(ctx context.Context, env *workflow.Env, o NodeOptions) error {
 			return err
 		}
 	}
-	if err := workflow.RemoveUnit(ctx, env); err != nil {
+	packaged, err := workflow.RemoveUnit(ctx, env)
+	if err != nil {
 		return err
 	}
 	if err := workflow.Remove(env, machine.KubeletEnvFile); err != nil {
@@ -52,6 +54,8 @@ func Plain(ctx context.Context, env *workflow.Env, o NodeOptions) error {
 	})
 	if err == nil {
 		err = dropNotedFlag(env)
+	} else if packaged { // settle has given back what is a file
+		err = errors.Join(err, enableUnit(context.WithoutCancel(ctx), env))
 	}
 	switch {
 	case err == nil && o.Purge:

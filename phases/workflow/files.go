@@ -30,30 +30,43 @@ func Remove(env *Env, path string) error {
 	return nil
 }
 
-// RemoveUnit takes the kubelet's drop-in and the boot-time unit away.
-func RemoveUnit(ctx context.Context, env *Env) error {
+// RemoveUnit takes the kubelet's drop-in and the boot-time unit away. A package's unit stays, and is disabled if an administrator has
+// enabled it: packaged.
+func RemoveUnit(ctx context.Context, env *Env) (packaged bool, err error) {
+	unit := filepath.Base(machine.KubeletUnit)
 	installed, err := env.Machine.Exists(machine.KubeletUnit)
 	if err != nil {
-		return err
+		return false, err
 	}
-	if installed {
-		if err := env.Machine.Systemctl(ctx, "disable", "--quiet", filepath.Base(machine.KubeletUnit)); err != nil {
-			return err
+	if !installed {
+		if packaged, err = env.Machine.UnitEnabled(ctx, unit); err != nil {
+			return false, err
+		}
+	}
+	if installed || packaged {
+		if err := env.Machine.Systemctl(ctx, "disable", "--quiet", unit); err != nil {
+			return false, err
+		}
+	}
+	if packaged {
+		env.NoteChange(true)
+		if !env.DryRun {
+			env.Sayf("%s disabled", unit)
 		}
 	}
 	configured, err := env.Machine.Exists(machine.KubeletDropIn)
 	if err != nil || !installed && !configured {
-		return err
+		return packaged, err
 	}
 	for _, path := range []string{machine.KubeletUnit, machine.KubeletDropIn} {
 		if err := Remove(env, path); err != nil {
-			return err
+			return packaged, err
 		}
 	}
 	if err := RemoveEmptyDir(env, filepath.Dir(machine.KubeletDropIn)); err != nil {
-		return err
+		return packaged, err
 	}
-	return env.Machine.DaemonReload(ctx)
+	return packaged, env.Machine.DaemonReload(ctx)
 }
 
 // RemoveEmptyDir leaves a directory that holds something we did not write.
