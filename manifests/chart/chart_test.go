@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"compress/gzip"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -73,6 +75,21 @@ func TestModes(t *testing.T) {
 		}
 		if modes := Modes(p); len(modes) == 0 || slices.Contains(modes, templates.StaticPod) {
 			t.Errorf("%s: %v", name, modes)
+		}
+	}
+}
+
+// The chart takes the names of clusters that ccmadm render takes.
+func TestClusterNames(t *testing.T) {
+	schema := properties(nil)["clusterName"].(object)
+	pattern, longest := regexp.MustCompile(schema["pattern"].(string)), schema["maxLength"].(int)
+	for _, name := range []string{
+		"prod", "1", "a.b", "ber1-prod.example", strings.Repeat("a", 253),
+		"Prod_1", "prod_1", "Prod", "-a", "a-", "a..b", "a.-b", "a b", strings.Repeat("a", 254),
+	} {
+		errs := (&config.CloudConfiguration{ClusterName: name}).Validate()
+		if takes := pattern.MatchString(name) && len(name) <= longest; takes != (len(errs) == 0) {
+			t.Errorf("%s: the chart takes it: %t, and ccmadm: %v", name, takes, errs)
 		}
 	}
 }

@@ -58,6 +58,9 @@ func closed(properties object) object {
 	return object{"type": "object", "additionalProperties": false, "properties": properties}
 }
 
+// clusterNames are those that ccmadm takes: subdomains of DNS.
+const clusterNames = `^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+
 // properties are the values with their types.
 func properties(known []string) object {
 	flag := object{"type": "boolean"}
@@ -67,9 +70,11 @@ func properties(known []string) object {
 		"key":    text("its key", `^[-._a-zA-Z0-9]+$`),
 	})
 	env["required"] = []string{"name", "secret", "key"}
+	clusterName := text("name given to the provider", clusterNames)
+	clusterName["maxLength"] = 253
 	return object{
 		"provider":             object{"type": "string", "enum": known},
-		"clusterName":          text("name given to the provider", `^[a-zA-Z0-9]([-a-zA-Z0-9_.]*[a-zA-Z0-9])?$`),
+		"clusterName":          clusterName,
 		"mode":                 object{"type": "string", "enum": []templates.Mode{"", templates.DaemonSet, templates.Deployment}},
 		"image":                text("a complete reference", `^[^\s"]*$`),
 		"kubernetesVersion":    text("version of the cluster", `^(v?1\.[0-9]+(\.[0-9]+)?)?$`),
