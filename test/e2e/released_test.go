@@ -245,10 +245,10 @@ func (l *lab) followKrew(t *testing.T, version string) {
 
 // The commands of docs/tasks/install.md for Debian.
 const (
-	installDeb = `curl -fLO $URL/ccmadm_${VERSION#v}_amd64.deb
-sha256sum --check --ignore-missing --strict SHA256SUMS
-sudo apt-get install ./ccmadm_${VERSION#v}_amd64.deb
-sudo apt-mark hold ccmadm`
+	installDeb = `curl -fLO $URL/ccmadm_${VERSION#v}_amd64.deb &&
+  sha256sum --check --ignore-missing --strict SHA256SUMS &&
+  sudo apt-get install ./ccmadm_${VERSION#v}_amd64.deb &&
+  sudo apt-mark hold ccmadm`
 	installApt = `sudo install -m 644 ccmadm-archive-keyring.asc /usr/share/keyrings/
 URL=https://github.com/ccmadm/ccmadm/releases/download/$VERSION
 echo "deb [signed-by=/usr/share/keyrings/ccmadm-archive-keyring.asc] $URL/ ./" | sudo tee /etc/apt/sources.list.d/ccmadm.list
