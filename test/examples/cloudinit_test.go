@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,7 +16,7 @@ type userData struct {
 	Apt struct {
 		Sources map[string]struct{ Source, Key string }
 	}
-	Packages   []string
+	Packages   [][]string                                    // with versions
 	WriteFiles []struct{ Path, Permissions, Content string } `json:"write_files"`
 	Runcmd     []any
 }
@@ -71,8 +72,8 @@ func checkInstallation(t *testing.T, data userData) {
 		!strings.Contains(page, "\nURL="+strings.Replace(fields[2], "v0.1.0/", "$VERSION\n", 1)) {
 		t.Errorf("docs/tasks/install.md has another repository than %q", fields)
 	}
-	if len(data.Packages) != 1 || data.Packages[0] != "ccmadm" {
-		t.Errorf("packages are %q, want ccmadm", data.Packages)
+	if len(data.Packages) != 1 || !slices.Equal(data.Packages[0], []string{"ccmadm", "0.1.0"}) {
+		t.Errorf("packages are %q, want ccmadm with the version of its repository", data.Packages)
 	}
 }
 
