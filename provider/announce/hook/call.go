@@ -52,6 +52,7 @@ type answer struct {
 	after    time.Duration // when the endpoint wants to be asked again
 	lost     bool          // there was none, since this Node does not own the address
 	outdated bool          // it does not count, since the hook, its token or the Node have changed
+	held     time.Duration // there was none, since the endpoint wants to be left alone for this time
 }
 
 // result is that of metrics.

@@ -60,6 +60,7 @@ type Caller struct {
 	calls   map[string]chan struct{} // by pool: one for each call under way
 	paces   map[netip.Addr]pace
 	swept   time.Time // when paces that are over were last removed
+	holds   map[contact]hold
 }
 
 var _ announce.Announcer = (*Caller)(nil)
@@ -81,7 +82,7 @@ type failure struct {
 func New(o Options) *Caller {
 	return &Caller{
 		Options: o, wake: make(chan struct{}, 1), send: send, owned: map[netip.Addr]*ownership{}, workers: map[netip.Addr]*worker{},
-		calls: map[string]chan struct{}{}, paces: map[netip.Addr]pace{},
+		calls: map[string]chan struct{}{}, paces: map[netip.Addr]pace{}, holds: map[contact]hold{},
 	}
 }
 
@@ -241,6 +242,11 @@ func (o order) sends(other order) bool {
 	o.hook.Timeout, o.hook.RepeatAfter = other.hook.Timeout, other.hook.RepeatAfter
 	return o.same(other)
 }
+
+// contact is what is called, and with which token: one that was changed is called at once.
+type contact struct{ url, ca, token string }
+
+func (o order) contact() contact { return contact{o.hook.URL, o.hook.CA, o.token} }
 
 // order returns that for an address as the view has it now; false: its pool has no hook. The caller has the lock.
 func (c *Caller) order(address netip.Addr) (order, bool) {

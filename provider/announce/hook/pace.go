@@ -5,6 +5,8 @@ import (
 	"maps"
 	"net/netip"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 const (
@@ -63,4 +65,39 @@ func (w *worker) paced() {
 		maps.DeleteFunc(c.paces, func(_ netip.Addr, p pace) bool { return now.Sub(p.last) >= rested })
 	}
 	c.paces[w.address] = pace{last: time.Now(), gap: min(max(gapFirst, 2*c.pace(w.address).gap), gapMost)}
+}
+
+// hold is how long an endpoint wants to be left alone, which it says by Retry-After. It outlives the worker that was told: the address may be
+// lost and taken again, and other addresses have the same endpoint.
+type hold struct {
+	until time.Time
+	after time.Duration // from the answer to until
+}
+
+// hold keeps what the answer to a call says.
+func (c *Caller) hold(want order, a answer) {
+	after := min(a.after, want.hook.RepeatAfter.Duration)
+	if after <= 0 || a.known > 0 { // a refused generation is repeated at once
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	maps.DeleteFunc(c.holds, func(_ contact, h hold) bool { return !now.Before(h.until) })
+	if until := now.Add(after); until.After(c.holds[want.contact()].until) {
+		c.holds[want.contact()] = hold{until: until, after: after}
+	}
+}
+
+// held is how long a call has to wait for that, up to a tenth longer, so that the addresses of an endpoint do not call all at once; 0: it
+// need not wait.
+func (c *Caller) held(want order) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := c.holds[want.contact()]
+	left := time.Until(h.until)
+	if left <= 0 {
+		return 0
+	}
+	return left + wait.Jitter(h.after, 0.1) - h.after
 }

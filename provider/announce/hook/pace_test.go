@@ -95,13 +95,61 @@ func TestCaller_RetryAfterIsSpread(t *testing.T) {
 		e.now(func() {
 			e.answers = func(order) answer { return answer{problem: "answers 503 Service Unavailable", after: 2 * time.Minute} }
 		})
+		e.now(func() { e.takes["public"] = 10 * time.Millisecond }) // neither knows yet what the other one was answered
 		a.Take(addr(first))
 		a.Take(addr(second))
+		time.Sleep(10 * time.Millisecond)
 		synctest.Wait()
 		wants(t, "at once", e.seen(), first, second)
 		time.Sleep(2*time.Minute + time.Millisecond)
 		wants(t, "exactly after that time", e.seen())
+		e.now(func() { e.answers = nil })
 		time.Sleep(12 * time.Second)
 		wants(t, "a tenth later", e.seen(), first, second)
+	})
+}
+
+// Retry-After outlives the ownership of the address that was answered, and holds for all addresses of the endpoint.
+func TestCaller_RetryAfterIsKept(t *testing.T) {
+	runs(t, func(t *testing.T, a *agent, e *endpoint, v *announce.View) {
+		next := *v
+		next.Pools = map[string]*v1alpha1.AddressPool{"public": v.Pools["public"].DeepCopy()}
+		next.Pools["public"].Spec.Hook.RepeatAfter.Duration = 15 * time.Minute
+		a.Set(&next)
+		e.now(func() {
+			e.answers = func(order) answer { return answer{problem: "answers 429 Too Many Requests", after: 10 * time.Minute} }
+		})
+		a.Take(addr(first))
+		synctest.Wait()
+		wants(t, "at once", e.seen(), first)
+		e.now(func() { e.answers = nil })
+		a.Take(addr(second))
+		for range 19 {
+			time.Sleep(30 * time.Second)
+			a.Lose(addr(first))
+			a.Take(addr(first))
+		}
+		time.Sleep(30 * time.Second)
+		wants(t, "in ten minutes", e.seen())
+		time.Sleep(time.Minute)
+		wants(t, "a tenth later", e.seen(), first, second)
+	})
+}
+
+// An endpoint that was changed has not said Retry-After.
+func TestCaller_RetryAfterOfAnotherURL(t *testing.T) {
+	runs(t, func(t *testing.T, a *agent, e *endpoint, v *announce.View) {
+		e.now(func() {
+			e.answers = func(order) answer { return answer{problem: "answers 429 Too Many Requests", after: 5 * time.Minute} }
+		})
+		a.Take(addr(first))
+		synctest.Wait()
+		_ = e.seen()
+		next := *v
+		next.Pools = map[string]*v1alpha1.AddressPool{"public": v.Pools["public"].DeepCopy()}
+		next.Pools["public"].Spec.Hook.URL = "https://other"
+		a.Set(&next)
+		synctest.Wait()
+		wants(t, "the other one", e.seen(), first)
 	})
 }

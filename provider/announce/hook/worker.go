@@ -64,19 +64,20 @@ func (w *worker) run(ctx context.Context) {
 		switch {
 		case a.lost:
 			pause = lostAgain
+		case a.held > 0:
+			pause = a.held
 		case a.known >= want.body.Generation && raises < maxRaises:
 			raises++
 			w.raise(a.known)
 			continue
 		case a.problem != "":
 			retry = min(max(retryFirst, 2*retry), retryMost)
-			// No sooner than the endpoint says, and not all addresses at once.
-			pause = max(jitter(retry), wait.Jitter(min(a.after, want.hook.RepeatAfter.Duration), 0.1))
+			pause = max(jitter(retry), w.caller.held(want)) // no sooner than the endpoint says
 		default:
 			retry = 0
 		}
 		raises = 0
-		if !a.lost && (unready.IsZero() || time.Since(unready) > unreadyFor) {
+		if !a.lost && a.held == 0 && (unready.IsZero() || time.Since(unready) > unreadyFor) {
 			w.note(want, a.problem)
 		}
 		select {
@@ -127,6 +128,9 @@ func (w *worker) call(ctx context.Context) (want order, a answer, there bool) {
 		if !there || want.problem != "" {
 			return want, answer{problem: want.problem}, there
 		}
+		if held := w.caller.held(want); held > 0 {
+			return want, answer{held: held}, true
+		}
 		if want.body.Pool == pool {
 			break
 		}
@@ -141,6 +145,7 @@ func (w *worker) call(ctx context.Context) (want order, a answer, there bool) {
 	w.paced()
 	began := time.Now()
 	a = w.caller.send(calling, want)
+	w.caller.hold(want, a)
 	if calling.Err() != nil {
 		return want, answer{outdated: true}, true
 	}
