@@ -42,6 +42,7 @@ CONNECTIONS = 128  # at once; agents make 32 calls at once for a pool, and one f
 DAY = 24 * 60 * 60 * 1_000_000  # microseconds, as generations are
 
 generations = {}  # the greatest of each address
+unsure = set()  # addresses that a POST without an answer may still move: Robot can name the former server until then
 locks = {address: threading.Lock() for address in ADDRESSES}
 
 
@@ -49,8 +50,24 @@ def robot(address, target=None):
     """Returns the server to which the address is routed, after it was routed to the target, if there is one."""
     data = urllib.parse.urlencode({"active_server_ip": target}).encode() if target else None
     request = urllib.request.Request(f"{ROBOT}/failover/{address}", data=data, headers={"Authorization": "Basic " + LOGIN})
-    with urllib.request.urlopen(request, timeout=50) as response:
-        return json.load(response)["failover"]["active_server_ip"]
+    try:
+        with urllib.request.urlopen(request, timeout=50) as response:
+            return json.load(response)["failover"]["active_server_ip"]
+    except urllib.error.HTTPError as err:
+        if target and err.code == 409 and b'"FAILOVER_ALREADY_ROUTED"' in err.read(4096):
+            return target
+        raise
+
+
+def route(address, target):
+    """Has the address routed to the target. What Robot says without a change is not enough after a POST that was not answered."""
+    if address not in unsure and robot(address) == target:
+        return
+    unsure.add(address)
+    active = robot(address, target)
+    if active != target:
+        raise ValueError(f"it is routed to {active} instead of {target}")
+    unsure.discard(address)
 
 
 def read(call):
@@ -110,15 +127,14 @@ class Receiver(BaseHTTPRequestHandler):
                 return self.answer(409, {"generation": generations[address]})
             generations[address] = generation
             try:
-                if robot(address) != target:
-                    robot(address, target)
+                route(address, target)
             except urllib.error.HTTPError as err:
                 self.log_error("Robot answers %d for %s", err.code, address)
                 if err.code in (403, 429):  # too many calls in this hour
                     return self.answer(503, retry_after=900)
                 return self.answer(502)
             except (OSError, ValueError, KeyError, TypeError) as err:
-                self.log_error("Robot does not answer for %s: %s", address, err)
+                self.log_error("Robot does not route %s: %s", address, err)
                 return self.answer(502)
         return self.answer(200, {"address": address, "server": target})
 

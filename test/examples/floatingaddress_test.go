@@ -1,6 +1,7 @@
 package examples
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -23,6 +24,8 @@ type robot struct {
 	active  string
 	refuses int // with this status
 	posts   int
+	drops   bool   // a POST is not answered, and has no effect yet
+	instead string // a POST routes to this server
 }
 
 func (r *robot) ServeHTTP(w http.ResponseWriter, req *http.Request) {
@@ -36,8 +39,16 @@ func (r *robot) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case r.refuses != 0:
 		w.WriteHeader(r.refuses)
 		return
+	case req.Method == http.MethodPost && r.drops:
+		r.posts++
+		panic(http.ErrAbortHandler)
+	case req.Method == http.MethodPost && r.active == req.PostFormValue("active_server_ip"):
+		r.posts++
+		w.WriteHeader(http.StatusConflict)
+		fmt.Fprint(w, `{"error": {"status": 409, "code": "FAILOVER_ALREADY_ROUTED", "message": "already routed to the selected server"}}`)
+		return
 	case req.Method == http.MethodPost:
-		r.active = req.PostFormValue("active_server_ip")
+		r.active = cmp.Or(r.instead, req.PostFormValue("active_server_ip"))
 		r.posts++
 	}
 	fmt.Fprintf(w, `{"failover": {"ip": "203.0.113.7", "active_server_ip": %q}}`, r.active)
@@ -80,6 +91,39 @@ func TestFloatingAddress(t *testing.T) {
 		if code != tt.want || !strings.Contains(body, tt.body) || r.active != tt.active || r.posts != tt.posts {
 			t.Errorf("%s: got %d %s, routed to %s after %d changes; want %+v", tt.name, code, body, r.active, r.posts, tt)
 		}
+	}
+}
+
+// A change that Robot has not answered may still happen: the next call makes one, too, even if Robot names its server as it is.
+func TestFloatingAddress_Unanswered(t *testing.T) {
+	r := &robot{active: "198.51.100.11"}
+	server := httptest.NewServer(r)
+	t.Cleanup(server.Close)
+	address := receiver(t, server.URL)
+	for _, tt := range []struct {
+		name, node string
+		drops      bool
+		instead    string
+		want       int
+		posts      int
+	}{
+		{"no answer", "w2", true, "", 502, 1},
+		{"the former server, no answer again", "w1", true, "", 502, 2},
+		{"the former server, which has it", "w1", false, "", 200, 3},
+		{"a repetition", "w1", false, "", 200, 3},
+		{"Robot routes it elsewhere", "w2", false, "198.51.100.13", 502, 4},
+		{"Robot does it", "w2", false, "", 200, 5},
+		{"a repetition of that", "w2", false, "", 200, 5},
+	} {
+		r.mu.Lock()
+		r.drops, r.instead = tt.drops, tt.instead
+		r.mu.Unlock()
+		code, body, _ := put(t, address, "good", fmt.Sprintf(asked, `"203.0.113.7"`, strconv.Quote(tt.node), "1"))
+		r.mu.Lock()
+		if code != tt.want || r.posts != tt.posts {
+			t.Errorf("%s: got %d %s after %d changes, want %d after %d", tt.name, code, body, r.posts, tt.want, tt.posts)
+		}
+		r.mu.Unlock()
 	}
 }
 
