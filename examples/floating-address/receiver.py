@@ -12,11 +12,14 @@ It reads environment variables:
   ROBOT_URL     default: https://robot-ws.your-server.de
 """
 import base64
+import collections
 import hmac
 import ipaddress
 import json
 import os
+import socket
 import ssl
+import sys
 import threading
 import time
 import urllib.error
@@ -38,7 +41,8 @@ if not TOKEN:
     raise SystemExit(f"TOKEN_FILE: {os.environ['TOKEN_FILE']} is empty, so that calls without a token would be accepted")
 LOGIN = base64.b64encode(f"{os.environ['ROBOT_USER']}:{text(os.environ['ROBOT_PASSWORD_FILE'])}".encode()).decode()
 
-CONNECTIONS = 128  # at once; agents make 32 calls at once for a pool, and one for each address
+CONNECTIONS = 1024  # at once
+OF_ONE = 40  # of these, from one IP address; an agent makes 32 calls at once for a pool, and one for each address
 DAY = 24 * 60 * 60 * 1_000_000  # microseconds, as generations are
 
 generations = {}  # the greatest of each address
@@ -84,33 +88,73 @@ def read(call):
 
 
 class Server(ThreadingHTTPServer):
-    """Has a bounded number of connections, each of which is a thread. Those beyond are closed, and agents call again."""
+    """Bounds its connections, each of which is a thread, in all and of each source. Those beyond are closed, and agents call again."""
 
     request_queue_size = CONNECTIONS  # a takeover of many addresses calls for all at once
-    slots = threading.BoundedSemaphore(CONNECTIONS)
+
+    def __init__(self, *args):
+        self.lock, self.sources = threading.Lock(), collections.Counter()
+        super().__init__(*args)
+
+    def enter(self, source):
+        with self.lock:
+            if self.sources.total() >= CONNECTIONS or self.sources[source] >= OF_ONE:
+                return False
+            self.sources[source] += 1
+            return True
+
+    def leave(self, source):
+        with self.lock:
+            self.sources[source] -= 1
+            if not self.sources[source]:
+                del self.sources[source]
 
     def process_request(self, request, client_address):
-        if not self.slots.acquire(blocking=False):
+        if not self.enter(client_address[0]):
             return self.shutdown_request(request)
         try:
             super().process_request(request, client_address)
-        except BaseException:  # there is no thread that gives the slot back
-            self.slots.release()
+        except BaseException:  # there is no thread that gives the connection back
+            self.leave(client_address[0])
             raise
 
     def process_request_thread(self, request, client_address):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self.slots.release()
+            self.leave(client_address[0])
+
+    def handle_error(self, request, client_address):
+        err = sys.exc_info()[1]
+        if not isinstance(err, OSError):  # a connection that has ended is worth a line
+            return super().handle_error(request, client_address)
+        print(f"{client_address[0]}: {err}", file=sys.stderr)
 
 
 class Receiver(BaseHTTPRequestHandler):
     timeout = 10  # of one read or write: clients that send nothing must not keep their connection
+    within = 10  # the token has to be there, or clients that send little by little would keep theirs
+
+    def setup(self):
+        super().setup()
+        self.deadline = threading.Timer(self.within, self.expire)
+        self.deadline.daemon = True
+        self.deadline.start()
+
+    def finish(self):
+        self.deadline.cancel()
+        super().finish()
+
+    def expire(self):
+        try:
+            socket.socket.shutdown(self.connection, socket.SHUT_RDWR)  # that of ssl would take its state from the thread that reads
+        except OSError:
+            pass  # it has ended
 
     def do_PUT(self):
         if not hmac.compare_digest(self.headers.get("Authorization", "").encode(), ("Bearer " + TOKEN).encode()):
             return self.answer(401)
+        self.deadline.cancel()
         try:
             length = int(self.headers.get("Content-Length", ""))
             if not 0 <= length <= 65536:

@@ -199,43 +199,83 @@ func TestFloatingAddress_EmptyToken(t *testing.T) {
 	}
 }
 
-// Connections that send nothing are bounded. Those beyond are closed, and the receiver answers as soon as there are fewer.
+// another dials from another address of this machine than calls do.
+func another(t *testing.T, address string) net.Conn {
+	t.Helper()
+	conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}).DialContext(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// open is whether the receiver keeps a connection for so long.
+func open(conn net.Conn, within time.Duration) bool {
+	_ = conn.SetReadDeadline(time.Now().Add(within))
+	_, err := conn.Read(make([]byte, 1))
+	return errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// Connections of one source are bounded. Those beyond are closed, other sources are answered, and this one as soon as it has fewer.
 func TestFloatingAddress_ManyConnections(t *testing.T) {
 	server := httptest.NewServer(&robot{active: "198.51.100.11"})
 	t.Cleanup(server.Close)
 	address := receiver(t, server.URL)
 	var idle []net.Conn
-	for range 160 {
-		conn, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = conn.Close() }()
-		idle = append(idle, conn)
+	for range 60 {
+		idle = append(idle, another(t, address))
 	}
-	open := func(conn net.Conn, within time.Duration) bool {
-		_ = conn.SetReadDeadline(time.Now().Add(within))
-		_, err := conn.Read(make([]byte, 1))
-		return errors.Is(err, os.ErrDeadlineExceeded)
-	}
-	for i, conn := range idle[128:] {
+	for i, conn := range idle[40:] {
 		if open(conn, 5*time.Second) {
-			t.Fatalf("connection %d of 160 is open, want those beyond 128 closed", 128+i)
+			t.Fatalf("connection %d of 60 is open, want those beyond 40 closed", 40+i)
 		}
 	}
-	if !open(idle[0], 20*time.Millisecond) || !open(idle[100], 20*time.Millisecond) {
-		t.Error("one of the first 128 connections was closed")
+	if !open(idle[0], 20*time.Millisecond) || !open(idle[39], 20*time.Millisecond) {
+		t.Error("one of the first 40 connections was closed")
+	}
+	body := fmt.Sprintf(asked, `"203.0.113.7"`, `"w1"`, "1")
+	if code, text, _ := put(t, address, "good", body); code != http.StatusOK {
+		t.Errorf("while they are open, a call from elsewhere is answered %d %s", code, text)
 	}
 	for _, conn := range idle {
 		_ = conn.Close()
 	}
-	body := fmt.Sprintf(asked, `"203.0.113.7"`, `"w1"`, "1")
-	code := 0
-	for began := time.Now(); code != http.StatusOK && time.Since(began) < 5*time.Second; time.Sleep(20 * time.Millisecond) {
-		code, _, _ = put(t, address, "good", body)
+	again := false
+	for began := time.Now(); !again && time.Since(began) < 5*time.Second; {
+		again = open(another(t, address), 50*time.Millisecond)
 	}
-	if code != http.StatusOK {
-		t.Errorf("after they have ended, it answers %d", code)
+	if !again {
+		t.Error("after they have ended, no connection of their source is kept")
+	}
+}
+
+// A client that sends its request little by little loses its connection, unless it has sent the token.
+func TestFloatingAddress_Slow(t *testing.T) {
+	server := httptest.NewServer(&robot{active: "198.51.100.11"})
+	t.Cleanup(server.Close)
+	cmd, address := command(t, server.URL, "good\n")
+	cmd.Args = []string{cmd.Args[0], "-c", "import receiver; receiver.Receiver.within = 0.5; receiver.main()"}
+	cmd.Env = append(cmd.Env, "PYTHONPATH="+root+"/floating-address", "PYTHONDONTWRITEBYTECODE=1")
+	listens(t, cmd, address)
+	body := fmt.Sprintf(asked, `"203.0.113.7"`, `"w1"`, "1")
+	head := fmt.Sprintf("PUT / HTTP/1.1\r\nContent-Length: %d\r\nAuthorization: Bearer good\r\n", len(body))
+	for _, tt := range []struct {
+		name, first, rest string
+		open              bool
+	}{
+		{"no token", "PUT / HTTP/1.1\r\n", "X-Header: much", false},
+		{"a token", head + "\r\n", body[:15], true},
+	} {
+		conn := another(t, address)
+		_, _ = conn.Write([]byte(tt.first))
+		for i := range tt.rest { // within a second
+			_, _ = conn.Write([]byte(tt.rest[i : i+1]))
+			time.Sleep(70 * time.Millisecond)
+		}
+		if got := open(conn, 20*time.Millisecond); got != tt.open {
+			t.Errorf("%s: after a second, the connection is open: %t", tt.name, got)
+		}
 	}
 }
 
@@ -243,6 +283,13 @@ func TestFloatingAddress_ManyConnections(t *testing.T) {
 func receiver(t *testing.T, robot string) string {
 	t.Helper()
 	cmd, address := command(t, robot, "good\n")
+	listens(t, cmd, address)
+	return address
+}
+
+// listens starts the program and waits until it listens.
+func listens(t *testing.T, cmd *exec.Cmd, address string) {
+	t.Helper()
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -250,11 +297,10 @@ func receiver(t *testing.T, robot string) string {
 	for began := time.Now(); time.Since(began) < 10*time.Second; time.Sleep(20 * time.Millisecond) {
 		if conn, err := net.Dial("tcp", address); err == nil {
 			_ = conn.Close()
-			return address
+			return
 		}
 	}
 	t.Fatal("the receiver does not listen")
-	return ""
 }
 
 // command is the program with its files, and where it will listen.
