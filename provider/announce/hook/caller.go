@@ -72,10 +72,11 @@ type ownership struct {
 	failure    failure
 }
 
-// failure is why calls fail, and since when; none: they do not.
+// failure is why calls fail, or why there is none yet, and since when; none: they do not.
 type failure struct {
-	message string
-	since   time.Time
+	message  string
+	since    time.Time
+	uncalled bool
 }
 
 // New makes a Caller.
@@ -202,7 +203,7 @@ func (c *Caller) Report(status *v1alpha1.NodeAgentStatus) {
 	}
 }
 
-// Failing is how many addresses there are whose hook fails.
+// Failing is how many addresses there are whose hook fails, or is called later.
 func (c *Caller) Failing() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -43,7 +43,7 @@ func (w *worker) rest(ctx context.Context) time.Duration {
 	if pause <= 0 {
 		return p.gap
 	}
-	w.caller.Log.Info("This Node takes an address again and again; its hook is called later", "address", w.address, "after", pause)
+	w.later("is called later: this Node takes the address again and again")
 	select {
 	case <-ctx.Done():
 	case <-time.After(pause):

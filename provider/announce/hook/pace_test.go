@@ -2,6 +2,7 @@ package hook
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -151,5 +152,47 @@ func TestCaller_RetryAfterOfAnotherURL(t *testing.T) {
 		a.Set(&next)
 		synctest.Wait()
 		wants(t, "the other one", e.seen(), first)
+	})
+}
+
+// An address whose first call is held back is reported, without an Event, until that call.
+func TestCaller_ReportsLater(t *testing.T) {
+	runs(t, func(t *testing.T, a *agent, e *endpoint, _ *announce.View) {
+		reports := func(what, want string) {
+			t.Helper()
+			synctest.Wait()
+			failing := 0
+			if want != "" {
+				failing = 1
+			}
+			if got := a.reports(first); !strings.HasPrefix(got, want) || (got == "") != (want == "") || a.Failing() != failing {
+				t.Errorf("%s: it reports %q, %d fail; want %q", what, got, a.Failing(), want)
+			}
+		}
+		flap(a, first, 5*time.Second)
+		e.now(func() { e.answers = func(order) answer { return answer{problem: "answers 503 Service Unavailable"} } })
+		a.Take(addr(first))
+		reports("held back", "is called later: this Node takes the address again and again, since ")
+		if said := a.said(); len(said) > 0 {
+			t.Errorf("Events: %q", said)
+		}
+		time.Sleep(gapMost)
+		reports("called", "answers 503 Service Unavailable, since ")
+		if said := a.said(); len(said) != 1 {
+			t.Errorf("Events: %q", said)
+		}
+		a.Lose(addr(first))
+		reports("lost", "")
+		time.Sleep(rested)
+		e.now(func() { e.answers = func(order) answer { return answer{problem: "answers 429", after: time.Minute} } })
+		a.Take(addr(first))
+		time.Sleep(time.Second)
+		a.Lose(addr(first))
+		time.Sleep(10 * time.Second)
+		e.now(func() { e.answers = nil })
+		a.Take(addr(first))
+		reports("Retry-After", "is called later: an answer had Retry-After, since ")
+		time.Sleep(2 * time.Minute)
+		reports("called again", "")
 	})
 }

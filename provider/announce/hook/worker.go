@@ -65,6 +65,7 @@ func (w *worker) run(ctx context.Context) {
 		case a.lost:
 			pause = lostAgain
 		case a.held > 0:
+			w.later("is called later: an answer had Retry-After")
 			pause = a.held
 		case a.known >= want.body.Generation && raises < maxRaises:
 			raises++
@@ -184,7 +185,7 @@ func (w *worker) note(want order, problem string) {
 	case problem == "":
 		now.since = time.Time{}
 		c.Log.Info("The hook of an AddressPool succeeds again", "address", w.address, "pool", want.body.Pool)
-	case before.message == "":
+	case before.message == "", before.uncalled:
 		now.since = time.Now()
 		c.Failed(want.claim, problem)
 		fallthrough
@@ -192,6 +193,20 @@ func (w *worker) note(want order, problem string) {
 		c.Log.Info("The hook of an AddressPool fails", "address", w.address, "pool", want.body.Pool, "reason", problem)
 	}
 	w.owned.failure = now
+	c.Changed()
+}
+
+// later reports why no call is made yet, unless calls fail. That is no Event, and what becomes of the first call takes its place.
+func (w *worker) later(reason string) {
+	c := w.caller
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := w.owned.failure
+	if c.owned[w.address] != w.owned || before.message == reason || before.message != "" && !before.uncalled {
+		return
+	}
+	w.owned.failure = failure{message: reason, since: time.Now(), uncalled: true}
+	c.Log.Info("The hook of an AddressPool is called later", "address", w.address, "reason", reason)
 	c.Changed()
 }
 
