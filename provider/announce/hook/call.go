@@ -28,7 +28,7 @@ type Body struct {
 	Node        string   `json:"node"`
 	ProviderID  string   `json:"providerID"`
 	InternalIPs []string `json:"internalIPs"`
-	// Pool is the AddressPool, and Services are those that have the address, NAMESPACE/NAME.
+	// Pool is the AddressPool, and Services are those that have the address, NAMESPACE/NAME; the first 50 by name, if there are more.
 	Pool     string   `json:"pool"`
 	Services []string `json:"services"`
 	// Generation is greater with each owner: an endpoint refuses a call whose number is less than the greatest that it has seen for the
@@ -37,6 +37,8 @@ type Body struct {
 }
 
 const (
+	// maxServices is how many of the Services that share an address are sent: receivers refuse bodies that are too long.
+	maxServices = 50
 	// maxBody and maxHeader are how much of an answer is read, in bytes.
 	maxBody, maxHeader = 4 << 10, 16 << 10
 	// maxMessage is how long a problem may be that is reported, in bytes.

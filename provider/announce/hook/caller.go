@@ -272,6 +272,7 @@ func (c *Caller) order(address netip.Addr) (order, bool) {
 		o.body.Services = append(o.body.Services, name.String())
 	}
 	slices.Sort(o.body.Services)
+	o.body.Services = o.body.Services[:min(len(o.body.Services), maxServices)]
 	return o, true
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/announce"
@@ -306,6 +307,25 @@ func TestCaller_Changes(t *testing.T) {
 		time.Sleep(time.Hour)
 		wants(t, "no hook for an hour", e.seen())
 		set("a hook again", func() { v.Pools["public"].Spec.Hook = &v1alpha1.PoolHook{URL: "https://cloud"} }, first)
+	})
+}
+
+// However many Services share an address, the body has the first ones by name.
+func TestCaller_ManyServices(t *testing.T) {
+	runs(t, func(t *testing.T, a *agent, e *endpoint, v *announce.View) {
+		next := *v
+		next.Claims = slices.Clone(v.Claims)
+		next.Claims[0].Services = nil
+		for i := range 1000 {
+			next.Claims[0].Services = append(next.Claims[0].Services, types.NamespacedName{Namespace: "shop", Name: fmt.Sprintf("s%03d", 999-i)})
+		}
+		a.Set(&next)
+		a.Take(addr(first))
+		synctest.Wait()
+		calls, _ := e.all()
+		if got := calls[0].body.Services; len(got) != 50 || got[0] != "shop/s000" || got[49] != "shop/s049" {
+			t.Errorf("it sends %d Services: %q", len(got), got)
+		}
 	})
 }
 

@@ -67,8 +67,8 @@ func (w *worker) paced() {
 	c.paces[w.address] = pace{last: time.Now(), gap: min(max(gapFirst, 2*c.pace(w.address).gap), gapMost)}
 }
 
-// hold is how long an endpoint wants to be left alone, which it says by Retry-After. It outlives the worker that was told: the address may be
-// lost and taken again, and other addresses have the same endpoint.
+// hold is how long an endpoint wants to be left alone, which it says by Retry-After. It outlives the worker whose call had that answer: the
+// address may be lost and taken again, and other addresses have the same endpoint.
 type hold struct {
 	until time.Time
 	after time.Duration // from the answer to until
