@@ -169,7 +169,7 @@ func (c *Caller) begin(ctx context.Context, running *sync.WaitGroup, address net
 	c.workers[address] = w
 	running.Go(func() {
 		defer end()
-		w.run(ctx)
+		w.run(ctx, want.contact())
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(c.workers, address)
@@ -232,9 +232,12 @@ type order struct {
 	body    Body
 }
 
-// same leaves out which Services have the address: that alone is no reason for a call.
+// same leaves out which Services have the address, and the order of InternalIPs: these alone are no reason for a call.
 func (o order) same(other order) bool {
 	o.body.Services, other.body.Services = nil, nil
+	for _, of := range []*Body{&o.body, &other.body} {
+		of.InternalIPs = slices.Sorted(slices.Values(of.InternalIPs))
+	}
 	return o.hook == other.hook && o.token == other.token && o.problem == other.problem && reflect.DeepEqual(o.body, other.body)
 }
 

@@ -3,7 +3,9 @@ package hook
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -102,6 +104,88 @@ func TestCaller_ChangesDuringACall(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		if calls, ended := e.all(); len(calls) != 2 || ended != 1 || calls[1].body.ProviderID != "cloud://other" {
 			t.Errorf("another provider ID: %d calls, %d cancelled", len(calls), ended)
+		}
+	})
+}
+
+// renamed gives an agent the Node with another provider ID and InternalIPs in another order.
+func renamed(a *agent, v *announce.View, providerID string, reversed bool) {
+	next := *v
+	next.Nodes = map[string]*corev1.Node{"w1": v.Nodes["w1"].DeepCopy()}
+	next.Nodes["w1"].Spec.ProviderID = providerID
+	if reversed {
+		slices.Reverse(next.Nodes["w1"].Status.Addresses)
+	}
+	a.Set(&next)
+}
+
+// What changes again and again is called for as an address that comes and goes is, and another order of InternalIPs is no change.
+func TestCaller_ChangesAgainAndAgain(t *testing.T) {
+	runs(t, func(t *testing.T, a *agent, e *endpoint, v *announce.View) {
+		a.Take(addr(first))
+		time.Sleep(2 * time.Second)
+		_ = e.seen()
+		renamed(a, v, "cloud://w1", true)
+		time.Sleep(time.Minute)
+		wants(t, "another order", e.seen())
+		renamed(a, v, "cloud://0", false)
+		synctest.Wait()
+		wants(t, "the first change", e.seen(), first)
+		for i := range 1200 {
+			renamed(a, v, fmt.Sprint("cloud://", i), false)
+			time.Sleep(time.Second)
+		}
+		if n := len(e.seen()); n < 18 || n > 26 {
+			t.Errorf("%d calls in 20 minutes of 1,200 changes, want one a minute, and five at the beginning", n)
+		}
+		time.Sleep(gapMost)
+		if calls, _ := e.all(); len(calls) != 1 || calls[0].body.ProviderID != "cloud://1199" || a.reports(first) != "" {
+			t.Errorf("the changes have ended: %d calls, %+v, it reports %q", len(calls), calls, a.reports(first))
+		}
+	})
+}
+
+// Changes end neither a pause that an endpoint asked for, nor those after calls that fail.
+func TestCaller_ChangesWhileItFails(t *testing.T) {
+	runs(t, func(t *testing.T, a *agent, e *endpoint, v *announce.View) {
+		e.now(func() {
+			e.answers = func(order) answer { return answer{problem: "answers 429 Too Many Requests", after: 4 * time.Minute} }
+		})
+		a.Take(addr(first))
+		synctest.Wait()
+		_ = e.seen()
+		for i := range 23 {
+			time.Sleep(10 * time.Second)
+			renamed(a, v, fmt.Sprint("cloud://", i), false)
+		}
+		wants(t, "Retry-After", e.seen())
+		e.now(func() { e.answers = func(order) answer { return answer{problem: "answers 503 Service Unavailable"} } })
+		time.Sleep(20 * time.Minute)
+		_ = e.seen()
+		renamed(a, v, "cloud://new", false)
+		synctest.Wait()
+		wants(t, "a change", e.seen(), first)
+		time.Sleep(20 * time.Second)
+		wants(t, "the next retry", e.seen())
+	})
+}
+
+// An endpoint that was changed is called at once, however often, and while another call is held back.
+func TestCaller_ChangesOfTheHook(t *testing.T) {
+	runs(t, func(t *testing.T, a *agent, e *endpoint, v *announce.View) {
+		a.Take(addr(first))
+		for i := range 30 {
+			renamed(a, v, fmt.Sprint("cloud://", i), false)
+			time.Sleep(100 * time.Millisecond)
+		}
+		_ = e.seen()
+		for i := range 5 {
+			next := *v
+			next.Pools = map[string]*v1alpha1.AddressPool{"public": v.Pools["public"].DeepCopy()}
+			next.Pools["public"].Spec.Hook.URL = fmt.Sprint("https://", i)
+			a.Set(&next)
+			synctest.Wait()
+			wants(t, "another URL", e.seen(), first)
 		}
 	})
 }

@@ -17,9 +17,12 @@ const (
 	gapMost  = time.Minute
 	// rested is how long after such a call the next takeover is called for at once again.
 	rested = 10 * time.Minute
+
+	takenAgain   = "is called later: this Node takes the address again and again"
+	changedAgain = "is called later: what it is sent changes again and again"
 )
 
-// pace is how fast first calls for an address follow each other.
+// pace is how fast first calls for an address follow each other, and those of orders that have changed.
 type pace struct {
 	last time.Time
 	gap  time.Duration // from last to the next one
@@ -33,25 +36,42 @@ func (c *Caller) pace(address netip.Addr) pace {
 	return pace{}
 }
 
-// rest waits until the first call for the address may follow, and returns the gap to the one before it, with which the retries go on: they
-// would begin with the shortest pause at each takeover.
-func (w *worker) rest(ctx context.Context) time.Duration {
-	w.caller.mu.Lock()
-	p := w.caller.pace(w.address)
-	w.caller.mu.Unlock()
-	pause := time.Until(p.last.Add(p.gap))
-	if pause <= 0 {
-		return p.gap
+// rest waits until the first call for the address may follow, or something else is to be called than the contact, or nothing can be called.
+// It returns the gap to the call before, with which the retries go on: they would begin with the shortest pause at each takeover.
+func (w *worker) rest(ctx context.Context, to contact, reason string) time.Duration {
+	for {
+		w.caller.mu.Lock()
+		p, now := w.caller.pace(w.address), w.wants
+		w.caller.mu.Unlock()
+		pause := time.Until(p.last.Add(p.gap))
+		if pause <= 0 || now.contact() != to || now.problem != "" {
+			return p.gap
+		}
+		w.later(reason)
+		select {
+		case <-ctx.Done():
+			return p.gap
+		case <-time.After(pause):
+		case <-w.again:
+		}
 	}
-	w.later("is called later: this Node takes the address again and again")
-	select {
-	case <-ctx.Done():
-	case <-time.After(pause):
-	}
-	return p.gap
 }
 
-// paced notes that the first call of a takeover begins.
+// changed waits until the other order that there is now may be called for, and returns the pause with which retries go on. Whatever writes
+// the status of the Node can change it as often as it likes, so such a call counts as the first one of a takeover. Another contact is called
+// at once.
+func (w *worker) changed(ctx context.Context, was order, retry time.Duration) time.Duration {
+	w.caller.mu.Lock()
+	now := w.wants.contact()
+	w.caller.mu.Unlock()
+	if now != was.contact() {
+		return 0
+	}
+	w.called = false
+	return max(retry, w.rest(ctx, now, changedAgain))
+}
+
+// paced notes that the first call of a takeover, or of an order that has changed, begins.
 func (w *worker) paced() {
 	if w.called {
 		return

@@ -27,14 +27,14 @@ type worker struct {
 	owned   *ownership
 	end     context.CancelFunc
 	again   chan struct{}
-	called  bool // that it has made a call; run alone reads it
+	called  bool // that it has made a call since the takeover or a change; run alone reads it
 
 	// Under the lock of the caller:
 	wants     order
 	interrupt context.CancelFunc // ends the call under way, if there is one
 }
 
-// poke asks for a call at once, since it would be another one.
+// poke asks for a call before its time, since it would be another one.
 func (w *worker) poke() {
 	select {
 	case w.again <- struct{}{}:
@@ -42,9 +42,9 @@ func (w *worker) poke() {
 	}
 }
 
-// run calls until ctx is done.
-func (w *worker) run(ctx context.Context) {
-	retry := w.rest(ctx)
+// run calls until ctx is done. At first that is the contact.
+func (w *worker) run(ctx context.Context, first contact) {
+	retry := w.rest(ctx, first, takenAgain)
 	var unready time.Time // since when it cannot be called
 	for raises := 0; ; {
 		want, a, there := w.call(ctx)
@@ -52,7 +52,7 @@ func (w *worker) run(ctx context.Context) {
 			return
 		}
 		if a.outdated {
-			retry, raises = 0, 0
+			retry, raises = w.changed(ctx, want, retry), 0
 			continue
 		}
 		if want.problem == "" {
@@ -86,7 +86,7 @@ func (w *worker) run(ctx context.Context) {
 			return
 		case <-time.After(pause):
 		case <-w.again:
-			retry = 0
+			retry = w.changed(ctx, want, retry)
 		}
 	}
 }
