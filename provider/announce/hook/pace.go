@@ -37,29 +37,31 @@ func (c *Caller) pace(address netip.Addr) pace {
 }
 
 // rest waits until the first call for the address may follow, or something else is to be called than the contact, or nothing can be called.
-// It returns the gap to the call before, with which the retries go on: they would begin with the shortest pause at each takeover.
+// It returns the gap to the call before if it had to wait, with which the retries go on: they would begin with the shortest pause at each
+// takeover. A takeover long after that call has retries like the first one.
 func (w *worker) rest(ctx context.Context, to contact, reason string) time.Duration {
-	for {
+	for waited := time.Duration(0); ; {
 		w.caller.mu.Lock()
 		p, now := w.caller.pace(w.address), w.wants
 		w.caller.mu.Unlock()
 		pause := time.Until(p.last.Add(p.gap))
 		if pause <= 0 || now.contact() != to || now.problem != "" {
-			return p.gap
+			return waited
 		}
+		waited = p.gap
 		w.later(reason)
 		select {
 		case <-ctx.Done():
-			return p.gap
+			return waited
 		case <-time.After(pause):
 		case <-w.again:
 		}
 	}
 }
 
-// changed waits until the other order that there is now may be called for, and returns the pause with which retries go on. Whatever writes
-// the status of the Node can change it as often as it likes, so such a call counts as the first one of a takeover. Another contact is called
-// at once.
+// changed waits until the other order that there is now may be called for, and returns the pause with which retries go on. Whatever
+// writes the status of the Node can change it as often as it likes, so such a call counts as the first one of a takeover. Another
+// contact is called at once.
 func (w *worker) changed(ctx context.Context, was order, retry time.Duration) time.Duration {
 	w.caller.mu.Lock()
 	now := w.wants.contact()
