@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// gapFirst and gapMost are the shortest and the longest time between the first calls of two takeovers of an address by this Node; each is
-	// twice the one before. A Service whose endpoints come and go moves its address each time, and its tenant must not spend the quota that
-	// the provider's API has for all addresses.
+	// gapFirst and gapMost are the shortest and the longest time between the first calls of two takeovers of an address by this Node; each
+	// is twice the one before. Other Nodes have gaps of their own. A Service whose endpoints come and go moves its address each time, and
+	// its tenant must not spend the quota that the provider's API has for all addresses.
 	gapFirst = time.Second
 	gapMost  = time.Minute
 	// rested is how long after such a call the next takeover is called for at once again.
