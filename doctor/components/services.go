@@ -142,8 +142,7 @@ func none(ready map[string]int) bool {
 // (NodeLocal DNSCache, Kubespray), and other installers give the Service of CoreDNS another name: these are not judged.
 func (j *judge) dns() []finding.Finding {
 	asked, err := netip.ParseAddr(j.DNSAddress)
-	if err != nil || asked.IsLinkLocalUnicast() || asked.IsLoopback() ||
-		!slices.ContainsFunc(j.Workloads, func(w Workload) bool { return w.Name == DNS && w.Ready > 0 }) {
+	if err != nil || asked.IsLinkLocalUnicast() || asked.IsLoopback() || slices.ContainsFunc(j.Workloads, j.dnsIsDown) {
 		return nil
 	}
 	is := func(text string) bool {
@@ -151,6 +150,9 @@ func (j *judge) dns() []finding.Finding {
 		return err == nil && address == asked
 	}
 	if !slices.ContainsFunc(j.Resolvers, is) {
+		if !j.Has(DNS) && !slices.Contains(j.Configured, DNS) {
+			return nil // it was left out: --skip-phases addon/coredns
+		}
 		f := finding.ServiceWithoutPods.New(dnsService, "no Service with port UDP 53 has the address "+j.DNSAddress+
 			", which kubelets tell pods to ask (clusterDNS): names of Services do not resolve")
 		f.Next = "kubectl -n kube-system get service -o wide"
@@ -161,18 +163,32 @@ func (j *judge) dns() []finding.Finding {
 		return nil
 	}
 	for _, wanted := range []string{"UDP 53", "TCP 53"} {
-		wrong := ""
-		switch count, counted := s.Ready[wanted]; {
+		count, counted := s.Ready[wanted]
+		switch {
 		case !slices.Contains(s.Ports, wanted):
-			wrong = "it has no port " + wanted
+			return s.doesNotResolve("it has no port " + wanted)
+		case counted && count == 0 && j.Has(DNS):
+			return s.doesNotResolve("its port " + wanted + " has no ready endpoint, and pods of Deployment coredns are ready")
 		case counted && count == 0:
-			wrong = "its port " + wanted + " has no ready endpoint, and pods of Deployment coredns are ready"
-		}
-		if wrong != "" {
-			f := finding.ServiceWithoutPods.New(dnsService, wrong+": names of Services do not resolve in pods")
-			f.Next = "kubectl -n kube-system get service kube-dns -o yaml"
-			return []finding.Finding{f}
+			list := s.doesNotResolve("its port " + wanted + " has no ready endpoint, and there is no Deployment coredns")
+			list[0].Do = "make the Deployment again, which keeps its ConfigMap, or give the Service the selector of what resolves names instead"
+			list[0].Next = "on a control plane: " + liveConfiguration + " && kubeadm init phase addon coredns --config /tmp/kubeadm.yaml"
+			return list
 		}
 	}
 	return nil
+}
+
+// dnsIsDown tells whether a workload serves DNS and has no ready pod, which is found of the workload, or is about to be.
+func (j *judge) dnsIsDown(w Workload) bool {
+	return w.Ready == 0 && (w.Name == DNS || slices.ContainsFunc(j.Unready, func(p corev1.Pod) bool {
+		kind, name := Owner(&p)
+		return kind == w.Kind && name == w.Name && p.Labels["k8s-app"] == "kube-dns"
+	}))
+}
+
+func (s *Service) doesNotResolve(wrong string) []finding.Finding {
+	f := finding.ServiceWithoutPods.New(s.Object, wrong+": names of Services do not resolve in pods")
+	f.Next = "kubectl -n kube-system get service kube-dns -o yaml"
+	return []finding.Finding{f}
 }

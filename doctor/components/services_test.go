@@ -59,6 +59,30 @@ func TestJudge_Services(t *testing.T) {
 		}, ""},
 		{"Services could not be listed", func(s *served, w *world) { s.dns, s.api, w.ServicesSeen = nil, nil, false }, ""},
 		{"nothing answers for DNS, which other findings say", func(s *served, w *world) { s.dns, w.deployments[0].Status.ReadyReplicas = nil, 0; w.crash("coredns") }, "Deployment/kube-system/coredns"},
+		{"the Deployment is deleted, and the ConfigMap and the Service stay", func(s *served, w *world) {
+			s.dnsReady, w.deployments = 0, nil
+			w.without(DNS)
+		}, "its port UDP 53 has no ready endpoint, and there is no Deployment coredns"},
+		{"a workload of another name resolves", func(_ *served, w *world) {
+			w.deployments[0].Name = "resolver"
+			w.without(DNS)
+		}, ""},
+		{"a workload of another name does not resolve, which is found of it", func(s *served, w *world) {
+			s.dnsReady, w.deployments[0].Name, w.deployments[0].Status.ReadyReplicas = 0, "resolver", 0
+			for _, p := range w.named(DNS) {
+				p.Labels = map[string]string{"k8s-app": "kube-dns"}
+				made(p, "ReplicaSet", "resolver-5d9f")
+			}
+			w.crash(DNS)
+		}, "Deployment/kube-system/resolver: resolver: 0 of 2"},
+		{"DNS was left out", func(s *served, w *world) {
+			s.dns, w.deployments, w.configured = nil, nil, []string{Proxy}
+			w.without(DNS)
+		}, ""},
+		{"Deployment and Service are deleted", func(s *served, w *world) {
+			s.dns, w.deployments = nil, nil
+			w.without(DNS)
+		}, "no Service with port UDP 53 has the address 10.96.0.10"},
 		{"a selector without pods", func(s *served, _ *world) { s.dnsReady = 0 }, "its port UDP 53 has no ready endpoint"},
 		{"a port that pods do not have", func(s *served, _ *world) { s.portsOfDNS = []string{"dns-tcp"} }, "its port UDP 53 has no ready endpoint"},
 		{"another number", func(s *served, _ *world) { s.dns.Spec.Ports[0].Port = 54 }, "no Service with port UDP 53 has the address 10.96.0.10"},
@@ -86,6 +110,9 @@ func TestJudge_Services(t *testing.T) {
 				c.Deployment(d)
 			}
 			c.DaemonSet(w.daemonSets[0])
+			for _, name := range w.configured {
+				c.Configured(name)
+			}
 			for i, depended := range []*corev1.Service{s.api, s.dns} {
 				if depended != nil {
 					c.Served(depended)
