@@ -46,7 +46,7 @@ func (c *Collector) Pod(p *corev1.Pod) {
 		return
 	}
 	if nodes.IsMirror(p) {
-		if slices.Contains(static(), p.Labels[v1alpha1.ComponentLabel]) {
+		if isStatic(p) || !nodes.IsPodReady(p) {
 			c.seen.Static = append(c.seen.Static, c.trimmed(p))
 		}
 		return

@@ -76,7 +76,7 @@ type Seen struct {
 	Workloads []Workload `json:"workloads,omitempty"`
 	// Configured are the names of workloads whose ConfigMap is there, as kubeadm makes both.
 	Configured []string `json:"configured,omitempty"`
-	// Static are kubeadm's static pods, ready or not.
+	// Static are kubeadm's static pods, ready or not, and others that are not ready.
 	Static []corev1.Pod `json:"static,omitempty"`
 	// Unready are pods of workloads that are not ready, at most [mostUnready].
 	Unready []corev1.Pod `json:"unready,omitempty"`

@@ -259,6 +259,30 @@ func TestJudge(t *testing.T) {
 			w.pods = append(w.pods, made(newPod("csi-x", "w1"), daemonSet, "csi"))
 			w.crash("csi-")
 		}, "Q2 DaemonSet/kube-system/csi"},
+		{"a static pod that kubeadm did not write crashes, and one runs", func(w *world) {
+			for _, name := range []string{"haproxy-cp1", "haproxy-cp2"} {
+				p := newPod(name, strings.TrimPrefix(name, "haproxy-"))
+				p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"}
+				w.pods = append(w.pods, p)
+			}
+			w.crash("haproxy-cp1")
+		}, "Q2 Pod/kube-system/haproxy-cp1"},
+		{"a worker shows a static pod that crashes", func(w *world) {
+			p := newPod("haproxy-w1", "w1")
+			p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"}
+			w.pods = append(w.pods, p)
+			w.crash("haproxy")
+		}, ""},
+		{"the manager is a static pod, and is judged elsewhere", func(w *world) {
+			p := newPod("ccm-cp1", "cp1")
+			p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"}
+			w.pods, w.Manager = append(w.pods, p), "Pod/kube-system/ccm"
+			w.crash("ccm")
+		}, ""},
+		{"a StatefulSet crashes", func(w *world) {
+			w.pods = append(w.pods, made(newPod("store-0", "w1"), statefulSet, "store"), made(newPod("store-1", "w2"), statefulSet, "store"))
+			w.crash("store")
+		}, "Q2 StatefulSet/kube-system/store"},
 		{"pods wait for a Node that is not initialized", func(w *world) {
 			w.deployments[0].Status.ReadyReplicas = 0
 			for _, p := range w.named(DNS) {
