@@ -167,4 +167,6 @@ type Cluster struct {
 	Manager string
 	// Skip says of a Node that its state is said elsewhere: its pods are no deviation of their own.
 	Skip func(node string) bool
+	// Faulty says of a Node that there is a finding about its state, or its taints: pods that it keeps out are no deviation of their own.
+	Faulty func(node string) bool
 }

@@ -33,6 +33,7 @@ func newWorld() *world {
 	w := &world{logs: map[string][]string{}, configured: []string{Proxy, DNS}}
 	w.Now, w.Kubeadm = now, true
 	w.Skip = func(string) bool { return false }
+	w.Faulty = func(node string) bool { return w.Skip(node) }
 	for _, name := range []string{"cp1", "cp2", "cp3", "w1", "w2"} {
 		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: ago(time.Hour)}}
 		n.Labels = map[string]string{corev1.LabelOSStable: "linux"}
@@ -121,6 +122,21 @@ func (w *world) crash(prefix string) {
 		p.Status.ContainerStatuses = []corev1.ContainerStatus{{
 			State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
 			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}},
+		}}
+	}
+}
+
+// pending leaves CoreDNS without a Node, since all have a taint.
+func (w *world) pending(taint string) {
+	w.deployments[0].Status.ReadyReplicas = 0
+	for i := range w.Nodes {
+		w.Nodes[i].Spec.Taints = []corev1.Taint{{Key: taint, Effect: corev1.TaintEffectNoSchedule}}
+	}
+	for _, p := range w.named(DNS) {
+		p.Spec.NodeName, p.Status.Phase, p.Status.ContainerStatuses = "", corev1.PodPending, nil
+		p.Status.Conditions = []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+			Message: "0/5 nodes are available: 5 node(s) had untolerated taint {" + taint + ": }",
 		}}
 	}
 }
@@ -283,16 +299,37 @@ func TestJudge(t *testing.T) {
 			w.pods = append(w.pods, made(newPod("store-0", "w1"), statefulSet, "store"), made(newPod("store-1", "w2"), statefulSet, "store"))
 			w.crash("store")
 		}, "Q2 StatefulSet/kube-system/store"},
-		{"pods wait for a Node that is not initialized", func(w *world) {
-			w.deployments[0].Status.ReadyReplicas = 0
+		{"pods wait for Nodes that are not initialized", func(w *world) {
+			w.Skip = func(string) bool { return true }
+			w.pending(v1alpha1.UninitializedTaint)
+		}, ""},
+		{"a taint of Nodes that are Ready keeps pods out", func(w *world) {
+			w.pending(corev1.TaintNodeOutOfService)
+		}, "Q2 Deployment/kube-system/coredns"},
+		{"a taint of a Node that is not Ready, and one of Nodes that are", func(w *world) {
+			w.Skip = func(node string) bool { return node == "cp1" }
+			w.pending(corev1.TaintNodeOutOfService)
+			w.Nodes[0].Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeNotReady}}
 			for _, p := range w.named(DNS) {
-				p.Spec.NodeName, p.Status.Phase, p.Status.ContainerStatuses = "", corev1.PodPending, nil
-				p.Status.Conditions = []corev1.PodCondition{{
-					Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
-					Message: "0/5 nodes are available: 5 node(s) had untolerated taint(s) {node.cloudprovider.kubernetes.io/uninitialized: true}",
-				}}
+				p.Status.Conditions[0].Message += ", 1 node(s) had untolerated taint {node.kubernetes.io/not-ready: }"
+			}
+		}, "Q2 Deployment/kube-system/coredns"},
+		{"Nodes that are Ready have just got the taint", func(w *world) {
+			w.pending(corev1.TaintNodeNetworkUnavailable)
+			for i := range w.Nodes {
+				w.Nodes[i].Spec.Taints[0].TimeAdded = new(ago(20 * time.Second))
 			}
 		}, ""},
+		{"Nodes have just lost the taint", func(w *world) {
+			w.pending(corev1.TaintNodeNotReady)
+			for i := range w.Nodes {
+				w.Nodes[i].Spec.Taints = nil
+			}
+		}, ""},
+		{"the disk of a Node is full", func(w *world) {
+			w.pending(corev1.TaintNodeDiskPressure)
+			w.Nodes[0].Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeDiskPressure, Status: corev1.ConditionTrue}}
+		}, "Q7 Node/cp1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld()

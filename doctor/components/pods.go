@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
@@ -95,16 +95,52 @@ func (j *judge) lasts(p *corev1.Pod) bool {
 	return j.Now.Sub(since) > settling
 }
 
-// nodesAreWhy says that the scheduler names the state of Nodes, which is said elsewhere.
+// taintKey is what the scheduler says of a taint that the state of a Node has, as {node.kubernetes.io/not-ready: }.
+var taintKey = regexp.MustCompile(`\{(node\.(?:cloudprovider\.)?kubernetes\.io/[^:}]+)`)
+
+// nodesAreWhy says that the scheduler names the state of Nodes, and that each state it names is said elsewhere.
 func (j *judge) nodesAreWhy(p *corev1.Pod) bool {
 	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			for _, taint := range []string{"node.cloudprovider.kubernetes.io/", "node.kubernetes.io/"} {
-				if strings.Contains(c.Message, taint) {
-					return true
-				}
-			}
+		if c.Type != corev1.PodScheduled || c.Status != corev1.ConditionFalse {
+			continue
 		}
+		keys := taintKey.FindAllStringSubmatch(c.Message, -1)
+		return len(keys) > 0 && !slices.ContainsFunc(keys, func(key []string) bool { return !j.saidOfTaint(key[1]) })
 	}
 	return false
+}
+
+// saidOfTaint tells whether a Node with a taint has a finding, or has just got the taint. Where no Node has it any more, the scheduler is
+// about to try again.
+func (j *judge) saidOfTaint(key string) bool {
+	stays := false
+	for i := range j.Nodes {
+		n := &j.Nodes[i]
+		at := slices.IndexFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key })
+		if at < 0 {
+			continue
+		}
+		if j.Faulty(n.Name) || j.evicts(n) || j.changes(n, n.Spec.Taints[at].TimeAdded) {
+			return true
+		}
+		stays = true
+	}
+	return !stays
+}
+
+// evicts tells whether pressure is found of a Node.
+func (j *judge) evicts(n *corev1.Node) bool {
+	commands := shortages()
+	return !j.Skip(n.Name) && slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return commands[c.Type] != "" && c.Status == corev1.ConditionTrue
+	})
+}
+
+// changes tells whether a Node, its readiness or its taint is younger than starting takes.
+func (j *judge) changes(n *corev1.Node, tainted *metav1.Time) bool {
+	young := func(t metav1.Time) bool { return j.Now.Sub(t.Time) < settling }
+	return young(n.CreationTimestamp) || tainted != nil && young(*tainted) ||
+		slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady && young(c.LastTransitionTime)
+		})
 }

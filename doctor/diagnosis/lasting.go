@@ -261,9 +261,13 @@ func endingExternalIPs(s *Snapshot) []finding.Finding {
 // deviations compares what runs in kube-system with what belongs there. The manager that initializes Nodes has detectors of
 // its own, and what is wrong with a Node is said of the Node.
 func deviations(v *view) []finding.Finding {
-	states := map[string]nodes.State{}
+	states, faulty := map[string]nodes.State{}, map[string]bool{}
 	for _, s := range v.report.Nodes {
 		states[s.Node] = s.State
+		faulty["Node/"+s.Node] = s.State != nodes.Ready && s.Cause != nil
+	}
+	for _, f := range slices.Concat(routes(v), shutdown(v)) {
+		faulty[f.Object] = true
 	}
 	config := readClusterConfiguration(v.Kubeadm)
 	cluster := components.Cluster{
@@ -271,7 +275,8 @@ func deviations(v *view) []finding.Finding {
 		Kubeadm: v.Kubeadm != "", DNSAddress: v.ClusterDNS, ServicesSeen: v.notSeen(partServices) == nil, ExternalEtcd: config.Etcd.External != nil,
 		APIVersion: config.APIVersion, EtcdDataDir: config.Etcd.Local.DataDir,
 		ServiceSubnet: config.Networking.ServiceSubnet, PodSubnet: config.Networking.PodSubnet,
-		Skip: func(node string) bool { return states[node] != nodes.Ready },
+		Skip:   func(node string) bool { return states[node] != nodes.Ready },
+		Faulty: func(node string) bool { return faulty["Node/"+node] },
 	}
 	if m := v.main(); m != nil {
 		cluster.Manager = m.object
