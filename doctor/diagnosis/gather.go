@@ -244,18 +244,10 @@ func (l *looking) perNode(ctx context.Context, c kubernetes.Interface) {
 // besides asks for what hangs on managers, and what managers hang on.
 func (l *looking) besides(ctx context.Context, c kubernetes.Interface) {
 	s := l.snapshot
-	events := func(what, namespace, selector string, keep func(*corev1.Event) bool) {
-		list(ctx, l, what, c.CoreV1().Events(namespace).List, selector, most,
-			func(e *corev1.Event) bool {
-				trimEvent(e)
-				return keep(e)
-			},
-			func(all []corev1.Event) { s.Events = append(s.Events, all...) })
-	}
 	each := func(*corev1.Event) bool { return true }
-	events(partEvents, v1alpha1.Namespace, "type=Warning", each)
-	events(partDeletions, metav1.NamespaceDefault, "reason=DeletingNode", each)
-	events(partSandboxes, metav1.NamespaceAll, "reason="+components.NoSandbox,
+	l.events(ctx, c, partEvents, v1alpha1.Namespace, "type=Warning", each)
+	l.events(ctx, c, partDeletions, metav1.NamespaceDefault, "reason=DeletingNode", each)
+	l.events(ctx, c, partSandboxes, metav1.NamespaceAll, "reason="+components.NoSandbox,
 		func(e *corev1.Event) bool { return components.Lately(e, s.Taken) })
 	var external []string
 	list(ctx, l, partServices, c.CoreV1().Services("").List, "", mostNodes, func(svc *corev1.Service) bool {
@@ -267,6 +259,16 @@ func (l *looking) besides(ctx context.Context, c kubernetes.Interface) {
 		return svc.Spec.Type == corev1.ServiceTypeLoadBalancer || slices.Contains(svc.Finalizers, v1alpha1.LoadBalancerFinalizer)
 	}, func(all []corev1.Service) { s.Services, s.ExternalIPs = all, external })
 	l.served(ctx, c)
+}
+
+// events asks for Events of a namespace.
+func (l *looking) events(ctx context.Context, c kubernetes.Interface, what, namespace, selector string, keep func(*corev1.Event) bool) {
+	list(ctx, l, what, c.CoreV1().Events(namespace).List, selector, most,
+		func(e *corev1.Event) bool {
+			trimEvent(e)
+			return keep(e)
+		},
+		func(all []corev1.Event) { l.snapshot.Events = append(l.snapshot.Events, all...) })
 }
 
 // served counts the endpoints of the Services that every cluster depends on.

@@ -36,10 +36,14 @@ func (l *looking) managers(ctx context.Context, c kubernetes.Interface, profiles
 			}
 			s.Deployments = all
 		})
+	var networks []nodes.PodNetwork
 	list(ctx, l, partDaemonSets, c.AppsV1().DaemonSets("").List, "", most,
 		func(d *appsv1.DaemonSet) bool {
 			if d.Namespace == v1alpha1.Namespace {
 				l.parts.DaemonSet(d)
+			}
+			if n, is := nodes.PodNetworkOf(d); is && len(networks) < most {
+				networks = append(networks, n)
 			}
 			return runsManager(profiles, d.Name, &d.Spec.Template.Spec)
 		},
@@ -47,7 +51,7 @@ func (l *looking) managers(ctx context.Context, c kubernetes.Interface, profiles
 			for i := range all {
 				trimDaemonSet(&all[i])
 			}
-			s.DaemonSets = all
+			s.DaemonSets, s.Networks = all, networks
 		})
 	l.ask(partPods, func() (func(), error) { return l.pods(ctx, c, profiles, v1alpha1.Namespace) })
 }
@@ -103,7 +107,9 @@ func (l *looking) pods(
 // closer asks the second round of questions: those that answers of the first have raised.
 func (l *looking) closer(ctx context.Context, c kubernetes.Interface, profiles templates.Profiles) {
 	s := l.snapshot
+	events := s.Events // those of managers' namespaces are added meanwhile
 	for _, namespace := range s.managerNamespaces() {
+		l.events(ctx, c, eventsIn(namespace), namespace, "type=Warning", func(*corev1.Event) bool { return true })
 		l.ask(podsIn(namespace), func() (func(), error) { return l.pods(ctx, c, profiles, namespace) })
 	}
 	l.webhooks(ctx, c)
@@ -113,7 +119,7 @@ func (l *looking) closer(ctx context.Context, c kubernetes.Interface, profiles t
 	}
 	l.unreadyLogs(ctx, c)
 	l.ask("pods without a sandbox", func() (func(), error) {
-		list, err := components.Sandboxes(ctx, c, s.Events, s.Taken)
+		list, err := components.Sandboxes(ctx, c, events, s.Taken)
 		return func() { s.Components.Sandboxes = list }, err
 	})
 	l.requests(ctx, c)

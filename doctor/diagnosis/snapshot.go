@@ -83,6 +83,8 @@ type Snapshot struct {
 	DaemonSets  []appsv1.DaemonSet  `json:"daemonSets,omitempty"`
 	Pods        []corev1.Pod        `json:"pods,omitempty"`
 	Masters     []corev1.Pod        `json:"masters,omitempty"`
+	// Networks are the DaemonSets of any namespace that bring CNI plugins.
+	Networks []nodes.PodNetwork `json:"networks,omitempty"`
 	// Components is what else runs in kube-system. Nil: a snapshot of before it was looked at.
 	Components *components.Seen `json:"components,omitempty"`
 	// DNS is how many pods of the cluster's DNS are ready.
@@ -90,7 +92,7 @@ type Snapshot struct {
 	// Logs are the last lines of managers' pods, by name; Reviews what the API server says they may do.
 	Logs    map[string][]string `json:"logs,omitempty"`
 	Reviews []nodes.Review      `json:"reviews,omitempty"`
-	// Events are warnings of kube-system, those by which Nodes were deleted, and those of pods without a sandbox.
+	// Events are warnings of kube-system and of managers' namespaces, those by which Nodes were deleted, and those of pods without a sandbox.
 	Events []corev1.Event `json:"events,omitempty"`
 	// Services are of type LoadBalancer, or hold its finalizer.
 	Services []corev1.Service `json:"services,omitempty"`
@@ -242,6 +244,9 @@ const (
 
 // podsIn is the part with the pods of a namespace, leasesIn that with its Leases.
 func podsIn(namespace string) string { return "pods in " + namespace }
+
+// eventsIn is the part with the warnings of a namespace.
+func eventsIn(namespace string) string { return "events in " + namespace }
 
 func leasesIn(namespace string) string { return "leases in " + namespace }
 

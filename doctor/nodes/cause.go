@@ -34,13 +34,13 @@ func causeOf(s Status, node *corev1.Node, e *evidence) finding.Finding {
 			return cause
 		case Registered:
 			if e.unmanaged {
-				return notReady(s, node)
+				return notReady(s, node, e)
 			}
 			return neverTainted(s, e)
 		case Initialized:
 			return noAddress(s, node, e)
 		case Addressed:
-			return notReady(s, node)
+			return notReady(s, node, e)
 		default:
 			return waitsForManager(s, node, e)
 		}

@@ -20,6 +20,8 @@ type evidence struct {
 	besides []permission
 	// flags are the --cloud-provider of kubelets that told it, by node.
 	flags map[string]string
+	// networks bring CNI plugins.
+	networks []PodNetwork
 	// recorded says that the manager is ccmadm's.
 	recorded bool
 	// unmanaged says that this is no cluster in external cloud mode.

@@ -40,6 +40,8 @@ type Facts struct {
 	// Heartbeats are the Leases of kubelets, Answers what they say.
 	Heartbeats []coordinationv1.Lease
 	Answers
+	// Networks are the DaemonSets that bring CNI plugins, as far as these were asked for.
+	Networks []PodNetwork
 	// Recorded says that ccmadm has a record of the cluster: what it has made there it makes again.
 	Recorded bool
 	// Unmanaged says that nothing of external cloud mode was seen beside Nodes: no record of ccmadm's, no manager, no
@@ -119,7 +121,7 @@ func (f *Facts) leader() leadership {
 func (f *Facts) evidence() *evidence {
 	e := &evidence{
 		pods: slices.Clone(f.Pods), podsErr: f.PodsErr, leader: f.leader(), logs: f.Logs, flags: f.Flags,
-		besides: besides(f.Balances, f.Asks), recorded: f.Recorded,
+		besides: besides(f.Balances, f.Asks), networks: f.Networks, recorded: f.Recorded,
 		unmanaged: f.notExternal(), left: f.notExternal() && len(f.Flags) >= len(f.Nodes), now: f.Now,
 	}
 	leads := func(p corev1.Pod) int {

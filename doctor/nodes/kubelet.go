@@ -21,7 +21,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-func notReady(s Status, node *corev1.Node) finding.Finding {
+func notReady(s Status, node *corev1.Node, e *evidence) finding.Finding {
 	next := "kubectl describe node " + s.Node
 	_, c := nodeutil.GetNodeCondition(&node.Status, corev1.NodeReady)
 	switch {
@@ -39,7 +39,7 @@ func notReady(s Status, node *corev1.Node) finding.Finding {
 	cause := finding.NotReady.New("", "the kubelet reports: "+Shorten(c.Message))
 	cause.Next = next
 	if strings.Contains(c.Message, "cni") {
-		cause.Do, cause.Next = "install a CNI plugin", ""
+		withoutNetwork(&cause, e.networks)
 	}
 	return cause
 }

@@ -1,0 +1,46 @@
+package nodes
+
+import (
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestCauseOf_PodNetwork: a CNI plugin whose pods crash is not to be installed a second time.
+func TestCauseOf_PodNetwork(t *testing.T) {
+	d := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-flannel", Name: "kube-flannel-ds"}}
+	d.Status.DesiredNumberScheduled = 3
+	d.Spec.Template.Spec.HostNetwork = true
+	d.Spec.Template.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/etc/cni/net.d"}}}}
+	crashes, is := PodNetworkOf(d)
+	if _, other := PodNetworkOf(&appsv1.DaemonSet{}); !is || other {
+		t.Fatalf("with a mount %v, without %v", is, other)
+	}
+	ready := crashes
+	ready.Ready = 3
+	node := newNode("w1", func(n *corev1.Node) {
+		n.Status.Conditions = []corev1.NodeCondition{{
+			Type: corev1.NodeReady, Status: corev1.ConditionFalse, Message: "NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized",
+		}}
+	})
+	for _, tt := range []struct {
+		name      string
+		installed []PodNetwork
+		do, next  string
+	}{
+		{"there is none", nil, "install a CNI plugin", ""},
+		{"it is ready everywhere", []PodNetwork{ready}, "install a CNI plugin", ""},
+		{"its pods crash", []PodNetwork{ready, crashes}, "correct what keeps", "kubectl -n kube-flannel describe daemonset kube-flannel-ds"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := causeOf(Status{Node: "w1", State: Addressed}, node, &evidence{networks: tt.installed})
+			named := strings.Contains(f.Message, "DaemonSet/kube-flannel/kube-flannel-ds brings a CNI plugin, and 0 of 3")
+			if !strings.HasPrefix(f.Do, tt.do) || !strings.HasPrefix(f.Next, tt.next) || named != (tt.next != "") {
+				t.Errorf("got %+v", f)
+			}
+		})
+	}
+}
