@@ -163,7 +163,8 @@ func newWhy(s workflow.Streams) *cobra.Command {
 		Short: "Show in five lines why one node is not ready",
 		Long: `Shows the node's state, its cause, the evidence, other problems, and the next step: the result of "ccmadm doctor" for
 one node.` + exitStatuses(
-			ending{finding.ExitDone, "nothing is wrong with the Node"}, ending{finding.ExitError, "the cluster does not answer"},
+			ending{finding.ExitDone, "nothing is wrong with the Node"},
+			ending{finding.ExitError, "the cluster does not answer, or nothing was found and Nodes could not be read"},
 			ending{finding.ExitFound, "something is wrong with the Node"}),
 		Example: "  ccmadm why w1",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -180,10 +181,13 @@ one node.` + exitStatuses(
 			}
 			why := found.Why(args[0])
 			err = d.output.Write(s.Out, output.Object(why), func() error { return why.WriteText(s.Out) })
-			if err == nil && why.Cause != nil {
-				err = errFound
+			switch {
+			case err != nil:
+				return err
+			case why.Cause != nil:
+				return errFound
 			}
-			return err
+			return unseen(found)
 		},
 	}
 	d.declareFormats(cmd, output.Text, output.JSON, output.YAML)
@@ -284,9 +288,15 @@ func (d *doctor) tell(s workflow.Streams, found *diagnosis.Diagnosis) error {
 
 // verdict is a diagnosis as exit status.
 func verdict(found *diagnosis.Diagnosis) error {
-	switch {
-	case found.Wrong():
+	if found.Wrong() {
 		return errFound
+	}
+	return unseen(found)
+}
+
+// unseen is an error where so little was seen that having found nothing is no sign of health.
+func unseen(found *diagnosis.Diagnosis) error {
+	switch {
 	case found.Blind():
 		return notSeen(errors.New("read the cluster: its nodes could not be read"), "")
 	case found.BlindProbe():
