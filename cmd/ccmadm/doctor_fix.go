@@ -60,10 +60,15 @@ func (d *doctor) fixAll(
 		return finding.Errorf("%w", err).WithHint("ccmadm doctor shows what is left")
 	}
 	fmt.Fprintln(s.Out, "ccmadm doctor --watch shows the effect")
-	if left := unfixed(found, fixes); left > 0 {
+	return left(found, fixes)
+}
+
+// left is what the fixes leave as exit status: that all is fixed is no sign of health where too little was seen.
+func left(found *diagnosis.Diagnosis, fixes []diagnosis.Fix) error {
+	if unfixed(found, fixes) > 0 {
 		return errFound
 	}
-	return nil
+	return unseen(found)
 }
 
 // applyFix does one; commands run as they are, without a shell.
