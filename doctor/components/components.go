@@ -2,7 +2,7 @@
 // which Nodes, how many of each are wanted, and how many are ready. It finds a deviation also where nothing is known of its
 // cause; Events, the state of pods and their logs add the cause where they tell it.
 //
-// Start at [Expected], the table of kubeadm's components, and at [Judge]. A [Collector] takes what the lists of a snapshot
+// Start at [Expected], the table of kubeadm's components, and at [Judge], [JudgeKubeadm] and [JudgeServices]. A [Collector] takes what the lists of a snapshot
 // show of namespace kube-system, and keeps of healthy pods their number alone.
 //
 // It reads and writes nothing.

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
@@ -82,6 +83,11 @@ func made(p *corev1.Pod, kind, name string) *corev1.Pod {
 	return p
 }
 
+// judgeAll is all that is judged.
+func judgeAll(seen *Seen, c Cluster) []finding.Finding {
+	return slices.Concat(JudgeKubeadm(seen, c), Judge(seen, c), JudgeServices(seen, c))
+}
+
 // judge collects as the lists of a snapshot do, and judges.
 func (w *world) judge() string {
 	c := Collector{Trim: func(*corev1.Pod) {}}
@@ -102,7 +108,7 @@ func (w *world) judge() string {
 		seen.KeepLog(pod, lines)
 	}
 	var list []string
-	for _, f := range Judge(seen, w.Cluster) {
+	for _, f := range judgeAll(seen, w.Cluster) {
 		list = append(list, fmt.Sprintf("%s %s", f.ID, f.Object))
 	}
 	return strings.Join(list, ", ")
@@ -355,7 +361,7 @@ func TestJudge_Message(t *testing.T) {
 	if crashed := seen.Crashed(4); len(crashed) != 1 || crashed[0].Name != ControllerManager+"-cp2" {
 		t.Fatalf("Crashed() = %d pods", len(crashed))
 	}
-	got := Judge(seen, w.Cluster)
+	got := judgeAll(seen, w.Cluster)
 	if len(got) != 1 {
 		t.Fatalf("got %d findings", len(got))
 	}

@@ -18,7 +18,34 @@ import (
 // settling is how long a pod may be unready, and a Node be there, until that is a deviation: images are pulled, probes pass.
 const settling = time.Minute
 
-// Judge compares what was seen with what is expected. A nil Seen has no deviation: nothing was seen.
+// JudgeKubeadm finds what kubeadm has made and is not there, or not ready: static pods, and DaemonSets that were deleted. A nil Seen has no
+// deviation: nothing was seen.
+func JudgeKubeadm(seen *Seen, cluster Cluster) []finding.Finding {
+	if seen == nil {
+		return nil
+	}
+	j := judge{Seen: seen, Cluster: cluster}
+	var list []finding.Finding
+	for _, c := range Expected() {
+		if c.Place == EachControlPlane {
+			list = append(list, j.static(c)...)
+		} else if !j.Has(c.Name) {
+			list = append(list, j.deleted(c)...)
+		}
+	}
+	return list
+}
+
+// JudgeServices finds the Services of a cluster of kubeadm that lead nowhere.
+func JudgeServices(seen *Seen, cluster Cluster) []finding.Finding {
+	if seen == nil {
+		return nil
+	}
+	j := judge{Seen: seen, Cluster: cluster}
+	return j.services()
+}
+
+// Judge compares what runs with what is expected of it.
 func Judge(seen *Seen, cluster Cluster) []finding.Finding {
 	if seen == nil {
 		return nil
@@ -26,10 +53,7 @@ func Judge(seen *Seen, cluster Cluster) []finding.Finding {
 	j := judge{Seen: seen, Cluster: cluster}
 	var list []finding.Finding
 	for _, c := range Expected() {
-		switch c.Place {
-		case EachControlPlane:
-			list = append(list, j.static(c)...)
-		case EachNode, Anywhere:
+		if c.Place != EachControlPlane {
 			list = append(list, j.workload(c)...)
 		}
 		list = append(list, j.lease(c)...)
@@ -38,7 +62,6 @@ func Judge(seen *Seen, cluster Cluster) []finding.Finding {
 	list = append(list, j.unlisted()...)
 	list = append(list, j.pressure()...)
 	list = append(list, j.sandboxes()...)
-	list = append(list, j.services()...)
 	return append(list, j.differences()...)
 }
 
@@ -125,7 +148,7 @@ func (j *judge) static(c Component) []finding.Finding {
 func (j *judge) workload(c Component) []finding.Finding {
 	i := slices.IndexFunc(j.Workloads, func(w Workload) bool { return w.Name == c.Name })
 	if i < 0 {
-		return j.deleted(c)
+		return nil
 	}
 	w := &j.Workloads[i]
 	switch {

@@ -123,7 +123,7 @@ func TestJudge_Services(t *testing.T) {
 				}
 			}
 			var got []string
-			for _, f := range Judge(c.Seen(w.Nodes), w.Cluster) {
+			for _, f := range judgeAll(c.Seen(w.Nodes), w.Cluster) {
 				got = append(got, f.Object+": "+f.Message)
 			}
 			if all := strings.Join(got, "\n"); len(got) > 1 || tt.want == "" && len(got) > 0 || !strings.Contains(all, tt.want) {

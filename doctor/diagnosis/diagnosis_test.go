@@ -3,6 +3,8 @@ package diagnosis
 import (
 	"bytes"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -40,6 +42,17 @@ func TestDiagnose_HealthyInEachMode(t *testing.T) {
 			!strings.Contains(d.Summary, "(aws), led by cp1_8c1b") {
 			t.Errorf("%s: got summary %q", mode, d.Summary)
 		}
+	}
+}
+
+// TestDiagnose_KubeadmNotSeen: what is judged by kubeadm's configuration is said not to have been looked for.
+func TestDiagnose_KubeadmNotSeen(t *testing.T) {
+	d := Diagnose(newSnapshot(templates.Deployment, 1, func(s *Snapshot) {
+		s.NotSeen = []NotSeen{{What: partKubeadm, Message: "it took too long"}}
+	}))
+	want := []string{"Services that every cluster depends on", "components that kubeadm made", "requests"}
+	if got := slices.Sorted(maps.Keys(d.NotLooked)); !slices.Equal(got, want) {
+		t.Errorf("not looked for: got %q, want %q", got, want)
 	}
 }
 

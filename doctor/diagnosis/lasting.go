@@ -258,9 +258,9 @@ func endingExternalIPs(s *Snapshot) []finding.Finding {
 	return list
 }
 
-// deviations compares what runs in kube-system with what belongs there. The manager that initializes Nodes has detectors of
-// its own, and what is wrong with a Node is said of the Node.
-func deviations(v *view) []finding.Finding {
+// inCluster is what package components judges by. The manager that initializes Nodes has detectors of its own, and what is wrong with a
+// Node is said of the Node.
+func (v *view) inCluster() components.Cluster {
 	states, faulty := map[string]nodes.State{}, map[string]bool{}
 	for _, s := range v.report.Nodes {
 		states[s.Node] = s.State
@@ -281,7 +281,22 @@ func deviations(v *view) []finding.Finding {
 	if m := v.main(); m != nil {
 		cluster.Manager = m.object
 	}
-	list := components.Judge(v.Components, cluster)
+	return cluster
+}
+
+// ofKubeadm finds what kubeadm has made in kube-system and is not there, or not ready.
+func ofKubeadm(v *view) []finding.Finding {
+	return components.JudgeKubeadm(v.Components, v.inCluster())
+}
+
+// leadingNowhere finds the Services that every cluster depends on, and that lead nowhere.
+func leadingNowhere(v *view) []finding.Finding {
+	return components.JudgeServices(v.Components, v.inCluster())
+}
+
+// deviations compares what runs in kube-system with what belongs there.
+func deviations(v *view) []finding.Finding {
+	list := components.Judge(v.Components, v.inCluster())
 	if v.NoPools && v.Components.Has(components.NodeAgent) {
 		f := finding.KindMissing.New("CustomResourceDefinition/addresspools."+v1alpha1.GroupName,
 			"the API server does not know AddressPools, and node agents run: no load balancer gets an address, and none is announced")
