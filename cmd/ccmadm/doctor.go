@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -79,7 +80,8 @@ A note is about what a later version of Kubernetes ends. It does not change the 
 Objects that you are not allowed to read are listed as "not seen", and are not treated as missing. --save writes everything
 that was read to a file, without credentials; --from diagnoses that file anywhere, without a cluster.` + exitStatuses(
 			ending{finding.ExitDone, "nothing was found"},
-			ending{finding.ExitError, "the cluster does not answer, or nothing was found and --probe could not ask from all Nodes"},
+			ending{finding.ExitError, "the cluster does not answer, or nothing was found and Nodes or kube-system could not be read, " +
+				"or --probe could not ask from all Nodes"},
 			ending{finding.ExitFound, "something is wrong"}),
 		Example: `  ccmadm doctor
   ccmadm doctor --host
@@ -164,7 +166,7 @@ func newWhy(s workflow.Streams) *cobra.Command {
 		Long: `Shows the node's state, its cause, the evidence, other problems, and the next step: the result of "ccmadm doctor" for
 one node.` + exitStatuses(
 			ending{finding.ExitDone, "nothing is wrong with the Node"},
-			ending{finding.ExitError, "the cluster does not answer, or nothing was found and Nodes could not be read"},
+			ending{finding.ExitError, "the cluster does not answer, or nothing was found and Nodes or kube-system could not be read"},
 			ending{finding.ExitFound, "something is wrong with the Node"}),
 		Example: "  ccmadm why w1",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -298,7 +300,7 @@ func verdict(found *diagnosis.Diagnosis) error {
 func unseen(found *diagnosis.Diagnosis) error {
 	switch {
 	case found.Blind():
-		return notSeen(errors.New("read the cluster: its nodes could not be read"), "")
+		return notSeen(fmt.Errorf("read the cluster: its %s could not be read", strings.Join(found.Unread(), ", its ")), "")
 	case found.BlindProbe():
 		return notSeen(errors.New("ask the network from each Node: not all could be asked"),
 			`the lines "not looked at" and "not seen" say what, and why; ccmadm doctor --probe NODE asks from one Node`)

@@ -132,12 +132,24 @@ func (d *Diagnosis) Findings() []finding.Finding {
 	return list
 }
 
-// Blind says that nothing was seen of Nodes: that nothing was found then is no sign of health. Of a machine that does
-// not know where its cluster is, nothing more was asked than what it tells itself.
-func (d *Diagnosis) Blind() bool {
-	return slices.ContainsFunc(d.NotSeen, func(n NotSeen) bool {
-		return n.What == partNodes || n.What == partCluster && n.Reason != reasonNotAsked
-	})
+// Blind says that Nodes, or what every cluster has in kube-system, could not be read: that nothing was found then is no sign of health. Of a
+// machine that does not know where its cluster is, nothing more was asked than what it tells itself.
+func (d *Diagnosis) Blind() bool { return len(d.Unread()) > 0 }
+
+// Unread are the parts for which a diagnosis is blind.
+func (d *Diagnosis) Unread() []string {
+	var parts []string
+	for _, n := range d.NotSeen {
+		switch n.What {
+		case partCluster:
+			if n.Reason != reasonNotAsked {
+				return []string{partNodes}
+			}
+		case partNodes, partPods, partDeployments, partDaemonSets, partLeases:
+			parts = append(parts, n.What)
+		}
+	}
+	return parts
 }
 
 // BlindProbe says that Nodes were to ask the network, and that some could not, or not for all: that nothing was found then is no sign of
