@@ -56,7 +56,8 @@ func TestLintPatch_Uses(t *testing.T) {
 		{"coredns", "corednsdeployment.yaml", "1.37", "spec: {template: {spec: {containers: [{args: [--x]}]}}}\n", nil},
 		{
 			"a kubelet's", "kubeletconfiguration.yaml", "1.37",
-			"featureGates:\n  SidecarContainers: true\n  MemoryManager: null\n  AllAlpha: false\n  $patch: merge\n", []finding.ID{"U5"},
+			"featureGates:\n  SidecarContainers: true\n  MemoryManager: null\n  AllAlpha: false\n  $patch: merge\n",
+			[]finding.ID{"U5"},
 		},
 		{
 			"a kubelet's, by operations", "kubeletconfiguration+json.json", "1.37",

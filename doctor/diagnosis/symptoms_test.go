@@ -57,12 +57,16 @@ func TestEmptied(t *testing.T) {
 		{"another directory", "kind: ClusterConfiguration\ncertificatesDir: /srv/pki\n", "Pod/kube-system/etcd-cp1", "kubectl -n kube-system exec " +
 			"etcd-cp1 -- etcdctl --endpoints=https://127.0.0.1:2379 --cacert=/srv/pki/etcd/ca.crt --cert=/srv/pki/etcd/healthcheck-client.crt " +
 			"--key=/srv/pki/etcd/healthcheck-client.key compact $("},
-		{"external", "kind: ClusterConfiguration\netcd:\n  external:\n    endpoints: [https://192.0.2.7:2379, https://192.0.2.8:2379]\n" +
-			"    caFile: /etc/etcd/ca.crt\n    certFile: /etc/etcd/client.crt\n    keyFile: /etc/etcd/client.key\n", "Deployment/kube-system/ccm",
+		{
+			"external", "kind: ClusterConfiguration\netcd:\n  external:\n    endpoints: [https://192.0.2.7:2379, https://192.0.2.8:2379]\n" +
+				"    caFile: /etc/etcd/ca.crt\n    certFile: /etc/etcd/client.crt\n    keyFile: /etc/etcd/client.key\n", "Deployment/kube-system/ccm",
 			"on cp1: etcdctl --endpoints=https://192.0.2.7:2379,https://192.0.2.8:2379 --cacert=/etc/etcd/ca.crt --cert=/etc/etcd/client.crt " +
-				"--key=/etc/etcd/client.key compact $(etcdctl "},
-		{"external without TLS", "kind: ClusterConfiguration\netcd: {external: {endpoints: [http://192.0.2.7:2379]}}\n", "Deployment/kube-system/ccm",
-			"on cp1: etcdctl --endpoints=http://192.0.2.7:2379 compact $(etcdctl "},
+				"--key=/etc/etcd/client.key compact $(etcdctl ",
+		},
+		{
+			"external without TLS", "kind: ClusterConfiguration\netcd: {external: {endpoints: [http://192.0.2.7:2379]}}\n", "Deployment/kube-system/ccm",
+			"on cp1: etcdctl --endpoints=http://192.0.2.7:2379 compact $(etcdctl ",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			v := newView(newSnapshot(templates.Deployment, 2, tainted, leaderless, logged(line), func(s *Snapshot) { s.Kubeadm = redactKubeadm(tt.config) }))

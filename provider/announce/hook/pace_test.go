@@ -11,26 +11,26 @@ import (
 	"github.com/ccmadm/ccmadm/provider/announce"
 )
 
-// flap lets an address come and go for a time.
-func flap(a *agent, address string, lasts time.Duration) {
+// flap lets the first address come and go for a time.
+func flap(a *agent, lasts time.Duration) {
 	for began := time.Now(); time.Since(began) < lasts; time.Sleep(100 * time.Millisecond) {
-		a.Take(addr(address))
+		a.Take(addr(first))
 		time.Sleep(400 * time.Millisecond)
-		a.Lose(addr(address))
+		a.Lose(addr(first))
 	}
 }
 
 // An address that a Node takes again and again is called for after 1, 2, 4 ... 60 seconds, and at once when that has ended for a time.
 func TestCaller_Flaps(t *testing.T) {
 	runs(t, func(t *testing.T, a *agent, e *endpoint, _ *announce.View) {
-		flap(a, first, 100*time.Millisecond)
+		flap(a, 100*time.Millisecond)
 		wants(t, "the first time", e.seen(), first)
 		time.Sleep(3 * time.Second)
 		a.Take(addr(first))
 		synctest.Wait()
 		wants(t, "again, after more than the gap", e.seen(), first)
 		a.Lose(addr(first))
-		flap(a, first, 20*time.Minute)
+		flap(a, 20*time.Minute)
 		if n := len(e.seen()); n < 18 || n > 26 {
 			t.Errorf("%d calls in 20 minutes of 2,400 takeovers, want one a minute, and five at the beginning", n)
 		}
@@ -54,7 +54,7 @@ func TestCaller_Flaps(t *testing.T) {
 func TestCaller_FlapsAndFails(t *testing.T) {
 	runs(t, func(t *testing.T, a *agent, e *endpoint, _ *announce.View) {
 		e.now(func() { e.answers = func(order) answer { return answer{problem: "answers 503 Service Unavailable"} } })
-		flap(a, first, 10*time.Minute)
+		flap(a, 10*time.Minute)
 		_ = e.seen()
 		for range 40 {
 			a.Take(addr(first))
@@ -188,7 +188,7 @@ func TestCaller_ReportsLater(t *testing.T) {
 				t.Errorf("%s: it reports %q, %d fail; want %q", what, got, a.Failing(), want)
 			}
 		}
-		flap(a, first, 5*time.Second)
+		flap(a, 5*time.Second)
 		e.now(func() { e.answers = func(order) answer { return answer{problem: "answers 503 Service Unavailable"} } })
 		a.Take(addr(first))
 		reports("held back", "is called later: this Node takes the address again and again, since ")
