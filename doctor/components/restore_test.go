@@ -21,7 +21,7 @@ func missing(t *testing.T, w *world, component string) (next, do string) {
 	for _, d := range w.deployments {
 		c.Deployment(d)
 	}
-	list := Judge(c.Seen(w.Nodes), w.Cluster)
+	list := judgeAll(c.Seen(w.Nodes), w.Cluster)
 	if len(list) != 1 || list[0].Object != "Node/cp2" {
 		t.Fatalf("got %d findings: %+v", len(list), list)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/doctor/components"
 	"github.com/ccmadm/ccmadm/doctor/requests"
 )
 
@@ -34,9 +35,9 @@ func detectors() []detector {
 		{"permissions", []string{partPods}, permissions, slices.Concat(stopped, leaderless, []finding.ID{finding.ManagerFails}), byVerbs, true},
 		{"requests", []string{partKubeadm, partNodes}, ofSnapshot(func(s *Snapshot) []finding.Finding { return requests.Judge(s.Served) }), []finding.ID{finding.NoPod, finding.ComponentMissing}, saying(finding.WriteRefused, "new pod of"), true},
 		{"configurations", nil, ofSnapshot(unusable), nil, nil, false},
-		{"components that kubeadm made", []string{partKubeadm, partNodes, partPods, partDeployments, partDaemonSets}, ofKubeadm, nil, nil, false},
+		{"components that kubeadm made", []string{partKubeadm, partNodes, partPods, partDeployments, partDaemonSets}, judged(components.JudgeKubeadm), nil, nil, false},
 		{"components", []string{partNodes, partPods, partDeployments, partDaemonSets}, deviations, nil, also(finding.KindMissing, finding.PoolNotFound), false},
-		{"Services that every cluster depends on", []string{partKubeadm, partServices, partPods, partDeployments, partDaemonSets}, leadingNowhere, nil, nil, false},
+		{"Services that every cluster depends on", []string{partKubeadm, partServices, partPods, partDeployments, partDaemonSets}, judged(components.JudgeServices), nil, nil, false},
 		{"deleted Nodes", []string{partNodes, partHeartbeats}, kubeletsWithoutNode, nil, nil, false},
 		{"nodes", []string{partNodes}, waitingNodes, leaderless, bySilence, false},
 		{"clocks of machines", []string{partNodes, partHeartbeats}, clocks, nil, nil, false},

@@ -284,14 +284,9 @@ func (v *view) inCluster() components.Cluster {
 	return cluster
 }
 
-// ofKubeadm finds what kubeadm has made in kube-system and is not there, or not ready.
-func ofKubeadm(v *view) []finding.Finding {
-	return components.JudgeKubeadm(v.Components, v.inCluster())
-}
-
-// leadingNowhere finds the Services that every cluster depends on, and that lead nowhere.
-func leadingNowhere(v *view) []finding.Finding {
-	return components.JudgeServices(v.Components, v.inCluster())
+// judged compares what is in kube-system with a part of what belongs there.
+func judged(judge func(*components.Seen, components.Cluster) []finding.Finding) func(*view) []finding.Finding {
+	return func(v *view) []finding.Finding { return judge(v.Components, v.inCluster()) }
 }
 
 // deviations compares what runs in kube-system with what belongs there.

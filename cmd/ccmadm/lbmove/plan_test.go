@@ -394,15 +394,3 @@ func TestShow(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
-
-// What OLD gave away before, and nobody asks it for, leaves the list for the next move: eight fill it.
-func TestPlan_GivenAwayBefore(t *testing.T) {
-	w := newWorld()
-	w.add("shop/web", "192.0.2.52")
-	w.old().Annotations[v1alpha1.MoveToAnnotation] = "192.0.2.52=shop/web,192.0.2.59=shop/gone"
-	for _, c := range w.plan().Changes {
-		if c.Service == "ingress/old" && c.After != "192.0.2.50=gateway/new" {
-			t.Errorf("OLD would say %q", c.After)
-		}
-	}
-}

@@ -242,7 +242,7 @@ func (r *birdRouter) frr(t *testing.T, program string, args ...string) {
 	debian, err := manifeststest.Debian("usr/lib/frr/" + program)
 	noError(t, err)
 	inside := append([]string{
-		"chroot", debian, "/usr/lib/frr/" + program, "-u", "root", "-g", "root", "-P", "0", "-z", "/mnt/zserv",
+		"chroot", debian, "/usr/lib/frr/" + program, "-P", "0", "-z", "/mnt/zserv",
 		"-i", "/mnt/" + program + ".pid", "--vty_socket", "/mnt",
 	}, args...)
 	script := `mount --bind "$0" "$1/mnt" && shift && exec "$@"`
@@ -257,7 +257,8 @@ func TestSpeaker_UnnumberedFRR(t *testing.T) {
 	}
 	r := newNamespace(t)
 	r.pointToPoint(t)
-	noError(t, os.WriteFile(filepath.Join(r.dir, "frr.conf"), []byte(frrLeaf), 0o600))
+	noError(t, os.WriteFile(filepath.Join(r.dir, "frr.conf"), []byte(frrLeaf), 0o644))
+	noError(t, os.Chmod(r.dir, 0o777)) // FRR's programs run as its user
 	r.frr(t, "zebra")
 	eventually(t, 10*time.Second, "zebra listens", func() bool {
 		_, err := os.Stat(filepath.Join(r.dir, "zserv"))

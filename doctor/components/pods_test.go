@@ -1,0 +1,80 @@
+package components
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// TestJudge_Pods has pods that no list of workloads shows, and those that Nodes keep out.
+func TestJudge_Pods(t *testing.T) {
+	for _, tt := range []row{
+		{"a static pod that kubeadm did not write crashes, and one runs", func(w *world) {
+			for _, name := range []string{"haproxy-cp1", "haproxy-cp2"} {
+				p := newPod(name, strings.TrimPrefix(name, "haproxy-"))
+				p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"}
+				w.pods = append(w.pods, p)
+			}
+			w.crash("haproxy-cp1")
+		}, "Q2 Pod/kube-system/haproxy-cp1"},
+		{"a worker shows a static pod that crashes", func(w *world) {
+			p := newPod("haproxy-w1", "w1")
+			p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"}
+			w.pods = append(w.pods, p)
+			w.crash("haproxy")
+		}, ""},
+		{"the manager is a static pod, and is judged elsewhere", func(w *world) {
+			p := newPod("ccm-cp1", "cp1")
+			p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"}
+			w.pods, w.Manager = append(w.pods, p), "Pod/kube-system/ccm"
+			w.crash("ccm")
+		}, ""},
+		{"a StatefulSet crashes", func(w *world) {
+			w.pods = append(w.pods, made(newPod("store-0", "w1"), statefulSet, "store"), made(newPod("store-1", "w2"), statefulSet, "store"))
+			w.crash("store")
+		}, "Q2 StatefulSet/kube-system/store"},
+		{"pods wait for Nodes that are not initialized", func(w *world) {
+			w.Skip = func(string) bool { return true }
+			w.pending(v1alpha1.UninitializedTaint)
+		}, ""},
+		{"a taint of Nodes that are Ready keeps pods out", func(w *world) {
+			w.pending(corev1.TaintNodeOutOfService)
+		}, "Q2 Deployment/kube-system/coredns"},
+		{"a taint of a Node that is not Ready, and one of Nodes that are", func(w *world) {
+			w.Skip = func(node string) bool { return node == "cp1" }
+			w.pending(corev1.TaintNodeOutOfService)
+			w.Nodes[0].Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeNotReady}}
+			for _, p := range w.named(DNS) {
+				p.Status.Conditions[0].Message += ", 1 node(s) had untolerated taint {node.kubernetes.io/not-ready: }"
+			}
+		}, "Q2 Deployment/kube-system/coredns"},
+		{"Nodes that are Ready have just got the taint", func(w *world) {
+			w.pending(corev1.TaintNodeNetworkUnavailable)
+			for i := range w.Nodes {
+				w.Nodes[i].Spec.Taints[0].TimeAdded = new(ago(20 * time.Second))
+			}
+		}, ""},
+		{"Nodes have just lost the taint", func(w *world) {
+			w.pending(corev1.TaintNodeNotReady)
+			for i := range w.Nodes {
+				w.Nodes[i].Spec.Taints = nil
+			}
+		}, ""},
+		{"the disk of a Node is full", func(w *world) {
+			w.pending(corev1.TaintNodeDiskPressure)
+			w.Nodes[0].Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeDiskPressure, Status: corev1.ConditionTrue}}
+		}, "Q7 Node/cp1"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld()
+			tt.change(w)
+			if got := w.judge(); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
