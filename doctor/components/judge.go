@@ -178,7 +178,7 @@ func (j *judge) deleted(c Component) []finding.Finding {
 		"%s: wanted on all of %d Nodes, and there is no DaemonSet, though ConfigMap/kube-system/%s is there: %s", c.Name, len(j.Nodes), c.Name, c.Without))
 	f.Severity = finding.SeverityWarning
 	f.Do = "if a CNI plugin does its work, delete the ConfigMap; only if none does, make it again"
-	f.Next = "on a control plane: " + LiveConfiguration + " && kubeadm init phase addon " + c.Name + " --config " + ConfigurationFile
+	f.Next = restoreAddon(c.Name)
 	return []finding.Finding{f}
 }
 

@@ -35,6 +35,11 @@ func (j *judge) restore(component, node string) string {
 		node, first, LiveConfiguration, machine.ShellQuote(j.initConfiguration(node)), ConfigurationFile, phase)
 }
 
+// restoreAddon makes what kubeadm deploys in the cluster again.
+func restoreAddon(name string) string {
+	return "on a control plane: " + LiveConfiguration + " && kubeadm init phase addon " + name + " --config " + ConfigurationFile
+}
+
 // etcdData is where a member keeps its log: one that has it goes on with the cluster that the log names.
 func (j *judge) etcdData() string {
 	return path.Join(cmp.Or(j.EtcdDataDir, "/var/lib/etcd"), "member/wal")

@@ -172,7 +172,7 @@ func (j *judge) dns() []finding.Finding {
 		case counted && count == 0:
 			list := s.doesNotResolve("its port " + wanted + " has no ready endpoint, and there is no Deployment coredns")
 			list[0].Do = "make the Deployment again, which keeps its ConfigMap, or give the Service the selector of what resolves names instead"
-			list[0].Next = "on a control plane: " + LiveConfiguration + " && kubeadm init phase addon coredns --config " + ConfigurationFile
+			list[0].Next = restoreAddon(DNS)
 			return list
 		}
 	}

@@ -48,8 +48,8 @@ func TestAllocate_Move_TheOwnerGoesOn(t *testing.T) {
 	}
 }
 
-// The next Service cannot be published, as it wants both families: the address that the owner has left goes into quarantine, and is
-// nobody's who does not publish it.
+// The next Service cannot be published, as it wants both families: the address that the owner has left goes into quarantine,
+// and no Service that does not publish it owns it.
 func TestAllocate_Move_TheOwnerGoesOnForNothing(t *testing.T) {
 	for _, names := range [][]string{{"ingress/old", "gateway/new"}, {"gateway/new", "ingress/old"}} {
 		t.Run(names[0]+" is older", func(t *testing.T) {

@@ -105,12 +105,13 @@ func (w *Watcher) reject(rejection *Rejection) string {
 
 // keep saves what is good, when that or its state has changed.
 func (w *Watcher) keep(ctx context.Context, saved Saved, state string) {
-	if saved.Document == nil || state == w.state && reflect.DeepEqual(saved, w.kept) && time.Since(w.looked) < lookInterval {
+	same := state == w.state && reflect.DeepEqual(saved, w.kept)
+	if saved.Document == nil || same && time.Since(w.looked) < lookInterval {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	if state == w.state && reflect.DeepEqual(saved, w.kept) {
+	if same {
 		w.looked = time.Now()
 		if there, err := w.Copy.Load(ctx); there.Document != nil || err != nil && !errors.Is(err, errDamaged) {
 			return

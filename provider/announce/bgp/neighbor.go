@@ -266,7 +266,7 @@ func (l *link) interval() time.Duration {
 }
 
 // note takes in that a router was heard, and reports whether that changes anything. The first one stays for as long as it is heard:
-// two on one link would take turns otherwise. One that was replaced has another address, and is followed once the first is silent.
+// two on one link would take turns otherwise. One that was replaced has another address, and is followed once the first has not been heard for that time.
 func (l *link) note(from netip.Addr, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

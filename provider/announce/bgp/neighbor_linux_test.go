@@ -22,7 +22,7 @@ import (
 )
 
 // fabric is the router's side of unnumbered sessions: it advertises itself on a link without addresses of a network, and takes
-// whoever opens a session from the other end.
+// any session from the other end.
 const fabric = `
 protocol radv { interface "swp*" { min ra interval 3; max ra interval 4; default lifetime 0; }; }
 protocol bgp swp1 {
@@ -84,6 +84,18 @@ func (r *birdRouter) via(t *testing.T, prefix string) []string {
 	return hops
 }
 
+// listenAtVIP has the namespace of the test take connections at the address, as kube-proxy's rules would.
+func listenAtVIP(t *testing.T) {
+	t.Helper()
+	node, err := netlink.NewHandle()
+	noError(t, err)
+	t.Cleanup(node.Close)
+	up(t, node, "lo", vip4)
+	listener, err := net.Listen("tcp", service)
+	noError(t, err)
+	t.Cleanup(func() { noError(t, listener.Close()) })
+}
+
 func unnumberedRouter() Router {
 	return Router{Name: "leaf", BGPPeerSpec: v1alpha1.BGPPeerSpec{Interface: "eth1", ASN: 64500, LocalASN: 64512}}
 }
@@ -113,13 +125,7 @@ func TestSpeaker_Unnumbered(t *testing.T) {
 	if got := s.Announced(t.Context()); len(got) != 2 {
 		t.Errorf("announced are %v", got)
 	}
-	node, err := netlink.NewHandle()
-	noError(t, err)
-	defer node.Close()
-	up(t, node, "lo", vip4)
-	listener, err := net.Listen("tcp", service)
-	noError(t, err)
-	defer func() { noError(t, listener.Close()) }()
+	listenAtVIP(t)
 	eventually(t, time.Second, "a connection by an IPv4 route with an IPv6 next hop", func() bool { return r.dial() == nil })
 
 	// Another router at the other end has another address.
@@ -268,13 +274,7 @@ func TestSpeaker_UnnumberedFRR(t *testing.T) {
 	s := newSpeaker(t)
 	noError(t, s.SetPaths(paths(vip4, vip6)))
 	s.SetRouters(t.Context(), []Router{unnumberedRouter()})
-	node, err := netlink.NewHandle()
-	noError(t, err)
-	defer node.Close()
-	up(t, node, "lo", vip4)
-	listener, err := net.Listen("tcp", service)
-	noError(t, err)
-	defer func() { noError(t, listener.Close()) }()
+	listenAtVIP(t)
 	took := eventually(t, 30*time.Second, "a connection by an IPv4 route with an IPv6 next hop", func() bool { return r.dial() == nil })
 	t.Logf("first connection after %s", took)
 	eventually(t, 10*time.Second, "both are announced", func() bool { return len(s.Announced(t.Context())) == 2 })

@@ -130,14 +130,16 @@ func (s *Speaker) learnNothing(ctx context.Context) error {
 		Conditions: &api.Conditions{RouteType: api.Conditions_ROUTE_TYPE_LOCAL},
 		Actions:    &api.Actions{RouteAction: api.RouteAction_ROUTE_ACTION_ACCEPT},
 	}}}
-	if err := s.bgp.AddPolicy(ctx, &api.AddPolicyRequest{Policy: own}); err != nil {
+	return s.assign(ctx, own, api.PolicyDirection_POLICY_DIRECTION_IMPORT, api.RouteAction_ROUTE_ACTION_REJECT)
+}
+
+// assign makes a policy the one of all sessions in a direction; paths that it does not judge are treated otherwise.
+func (s *Speaker) assign(ctx context.Context, policy *api.Policy, direction api.PolicyDirection, otherwise api.RouteAction) error {
+	if err := s.bgp.AddPolicy(ctx, &api.AddPolicyRequest{Policy: policy}); err != nil {
 		return err
 	}
 	return s.bgp.SetPolicyAssignment(ctx, &api.SetPolicyAssignmentRequest{Assignment: &api.PolicyAssignment{
-		Name:          "global",
-		Direction:     api.PolicyDirection_POLICY_DIRECTION_IMPORT,
-		Policies:      []*api.Policy{own},
-		DefaultAction: api.RouteAction_ROUTE_ACTION_REJECT,
+		Name: "global", Direction: direction, Policies: []*api.Policy{policy}, DefaultAction: otherwise,
 	}})
 }
 
@@ -155,15 +157,7 @@ func (s *Speaker) ownNextHops(ctx context.Context) error {
 		Conditions: &api.Conditions{NeighborSet: &api.MatchSet{Type: api.MatchSet_TYPE_ANY, Name: name}},
 		Actions:    &api.Actions{Nexthop: &api.NexthopAction{Self: true}},
 	}}}
-	if err := s.bgp.AddPolicy(ctx, &api.AddPolicyRequest{Policy: policy}); err != nil {
-		return err
-	}
-	return s.bgp.SetPolicyAssignment(ctx, &api.SetPolicyAssignmentRequest{Assignment: &api.PolicyAssignment{
-		Name:          "global",
-		Direction:     api.PolicyDirection_POLICY_DIRECTION_EXPORT,
-		Policies:      []*api.Policy{policy},
-		DefaultAction: api.RouteAction_ROUTE_ACTION_ACCEPT,
-	}})
+	return s.assign(ctx, policy, api.PolicyDirection_POLICY_DIRECTION_EXPORT, api.RouteAction_ROUTE_ACTION_ACCEPT)
 }
 
 // SetRouters makes these the routers to speak with. A session whose router is the same stays as it is; one whose
