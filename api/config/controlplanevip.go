@@ -36,6 +36,8 @@ type ControlPlaneVIPBGP struct {
 }
 
 // ControlPlaneVIPPeer is a router. Its fields are those of a BGPPeer.
+//
+// +oneOf=address,interface
 type ControlPlaneVIPPeer struct {
 	// Address of the router.
 	// +pattern=^[0-9a-fA-F:.]+$
