@@ -42,10 +42,9 @@ func IsPatch(path string, data []byte) bool {
 	})
 }
 
-// LintPatch judges a patch file by its name, its form, and the arguments and feature gates that it gives a component, for a
-// minor version, as "1.37".
-func LintPatch(path string, data []byte, minor string) []finding.Finding {
-	list := patchNamed(path, minor)
+// LintPatch judges a patch file by its name, its form, and the arguments and feature gates that it gives a component.
+func LintPatch(path string, data []byte, of PatchedMinors) []finding.Finding {
+	list := patchNamed(path, of.Kubeadm)
 	if len(list) > 0 || len(data) == 0 || !isPatchFile(path) { // kubeadm passes over an empty one, and over others
 		return list
 	}
@@ -57,7 +56,7 @@ func LintPatch(path string, data []byte, minor string) []finding.Finding {
 	if list = patchForm(path, data, kind, want); len(list) > 0 {
 		return list
 	}
-	return lintPatchUses(path, data, minors.Load().PatchTarget(name), minor)
+	return lintPatchUses(path, data, minors.Load().PatchTarget(name), of)
 }
 
 // patchNamed says why kubeadm of a minor version ignores a file by its name, or ends with it. Of a minor that is not known
@@ -111,9 +110,9 @@ func patchForm(path string, data []byte, kind yaml.Kind, want string) []finding.
 	return list
 }
 
-// LintPatches judges a directory of patches as kubeadm of a minor version reads it: with the directories below it. The error
-// is that the directory cannot be read.
-func LintPatches(dir, minor string) ([]finding.Finding, error) {
+// LintPatches judges a directory of patches as kubeadm reads it: with the directories below it. The error is that the directory cannot
+// be read.
+func LintPatches(dir string, of PatchedMinors) ([]finding.Finding, error) {
 	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
 		if err == nil {
 			err = errors.New("not a directory, which kubeadm refuses") // a link to one, too
@@ -126,7 +125,7 @@ func LintPatches(dir, minor string) ([]finding.Finding, error) {
 			return err
 		}
 		data, err := os.ReadFile(path)
-		list = append(list, LintPatch(path, data, minor)...)
+		list = append(list, LintPatch(path, data, of)...)
 		return err
 	})
 	if err != nil {

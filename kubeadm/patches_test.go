@@ -32,7 +32,7 @@ func TestLintPatch(t *testing.T) {
 	} {
 		t.Run(tt.name+" "+tt.minor, func(t *testing.T) {
 			var said strings.Builder
-			for _, f := range LintPatch("/p/"+tt.name, []byte(tt.text), tt.minor) {
+			for _, f := range LintPatch("/p/"+tt.name, []byte(tt.text), PatchedMinors{Kubeadm: tt.minor, Components: tt.minor}) {
 				if f.ID != "A21" || f.File != "/p/"+tt.name || f.Line == 0 {
 					t.Errorf("got %+v", f)
 				}
@@ -85,12 +85,12 @@ func TestLintPatches(t *testing.T) {
 		t.Fatal(err)
 	}
 	for minor, want := range map[string]int{"1.36": 1, "1.37": 0} {
-		if got, err := LintPatches(filepath.Join(dir, "d"), minor); err != nil || len(got) != want {
+		if got, err := LintPatches(filepath.Join(dir, "d"), PatchedMinors{Kubeadm: minor, Components: minor}); err != nil || len(got) != want {
 			t.Errorf("%s: got %v, %v, want %d", minor, got, err, want)
 		}
 	}
 	for name, want := range map[string]string{"none": "no such file", "link": "not a directory", "d/etcd.yaml": "not a directory"} {
-		if _, err := LintPatches(filepath.Join(dir, name), "1.37"); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := LintPatches(filepath.Join(dir, name), PatchedMinors{Kubeadm: "1.37", Components: "1.37"}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", name, err, want)
 		}
 	}

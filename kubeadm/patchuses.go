@@ -12,15 +12,28 @@ import (
 	"github.com/ccmadm/ccmadm/manifests/edit"
 )
 
+// PatchedMinors are for which minor versions, as "1.37", patches are judged.
+type PatchedMinors struct {
+	// Kubeadm is that of the program that reads them: their names and their form.
+	Kubeadm string
+	// Components is that of what they change: arguments and feature gates.
+	Components string
+	// Running says that the cluster runs with these patches. What no known minor has is of a program that upstream has not built, then,
+	// and only a warning.
+	Running bool
+}
+
 // patchUses judges the arguments and feature gates that a patch gives a component.
 type patchUses struct {
-	component, minor string
-	history          minors.History
-	found            func(id finding.ID, at *yaml.Node, why string)
+	PatchedMinors
+
+	component string
+	history   minors.History
+	found     func(id finding.ID, refusal minors.Refusal, at *yaml.Node, why string)
 }
 
 // lintPatchUses finds what ends the component of the target in a minor version. The patch has the form that kubeadm wants.
-func lintPatchUses(file string, data []byte, target, minor string) []finding.Finding {
+func lintPatchUses(file string, data []byte, target string, of PatchedMinors) []finding.Finding {
 	docs, err := edit.Split(file, string(data))
 	if err != nil {
 		return nil
@@ -30,9 +43,12 @@ func lintPatchUses(file string, data []byte, target, minor string) []finding.Fin
 		if d.Parse() != nil || d.Root == nil {
 			continue
 		}
-		u := &patchUses{component: target, minor: minor, history: minors.Load()}
-		u.found = func(id finding.ID, at *yaml.Node, why string) {
+		u := &patchUses{PatchedMinors: of, component: target, history: minors.Load()}
+		u.found = func(id finding.ID, refusal minors.Refusal, at *yaml.Node, why string) {
 			f := id.New("", why)
+			if of.Running && refusal == minors.Unknown {
+				f.Severity = finding.SeverityWarning
+			}
 			f.File, f.Line, f.Column = file, d.LineOf(at), at.Column
 			list = append(list, f)
 		}
@@ -67,8 +83,8 @@ func (u *patchUses) pod(c patchChange, spec ...string) {
 			case len(args) > 0 && !strings.HasPrefix(edit.Scalar(args[0]), "-"):
 				continue // of another program
 			}
-			for _, a := range args {
-				u.argument(a)
+			for i, a := range args {
+				u.argument(a, args[i+1:]...)
 			}
 		}
 		if len(c.path) == len(way)+1 {
@@ -79,9 +95,13 @@ func (u *patchUses) pod(c patchChange, spec ...string) {
 	}
 }
 
-func (u *patchUses) argument(n *yaml.Node) {
+// argument judges one, whose value may be the next one.
+func (u *patchUses) argument(n *yaml.Node, next ...*yaml.Node) {
 	text, is := strings.CutPrefix(edit.Scalar(n), "--")
-	name, value, _ := strings.Cut(text, "=")
+	name, value, has := strings.Cut(text, "=")
+	if !has && len(next) > 0 {
+		value = edit.Scalar(next[0])
+	}
 	if name = normalizeFlag(name); !is || name == "" {
 		return
 	}
@@ -91,8 +111,8 @@ func (u *patchUses) argument(n *yaml.Node) {
 		}
 		return
 	}
-	if _, why := u.history.Flag(u.component, name, u.minor); why != "" {
-		u.found(finding.FlagGone, n, why)
+	if refusal, why := u.history.Flag(u.component, name, u.Components); why != "" {
+		u.found(finding.FlagGone, refusal, n, why)
 	}
 }
 
@@ -115,11 +135,11 @@ func (u *patchUses) gate(at *yaml.Node, gate, value string) {
 	if gate == "" || value == "" || strings.HasPrefix(gate, "$") { // a directive of a strategic merge
 		return
 	}
-	switch refusal, why := u.history.Gate(u.component, gate, value, u.minor); refusal {
+	switch refusal, why := u.history.Gate(u.component, gate, value, u.Components); refusal {
 	case minors.Removed, minors.Unknown:
-		u.found(finding.GateGone, at, why)
+		u.found(finding.GateGone, refusal, at, why)
 	case minors.Locked:
-		u.found(finding.GateLocked, at, why)
+		u.found(finding.GateLocked, refusal, at, why)
 	case minors.Accepted:
 	}
 }

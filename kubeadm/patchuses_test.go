@@ -49,6 +49,15 @@ func TestLintPatch_Uses(t *testing.T) {
 			[]finding.ID{"U5", "U15"},
 		},
 		{
+			"feature gates of a component", "kube-apiserver.yaml", "1.37",
+			container + "kube-apiserver\n    args: ['--feature-gates=kube:SidecarContainers=true,kube:HostnameOverride=true,other:NoSuch=true']\n",
+			[]finding.ID{"U5"},
+		},
+		{
+			"feature gates as the next argument", "kube-apiserver.yaml", "1.37",
+			container + "kube-apiserver\n    command: [kube-apiserver, --feature-gates, SidecarContainers=true, --v=2]\n", []finding.ID{"U5"},
+		},
+		{
 			"kube-proxy", "kubeproxydaemonset.yaml", "1.37",
 			"spec: {template: {spec: {containers: [{name: kube-proxy, command: [kube-proxy, --no-such, --config=/x]}]}}}\n",
 			[]finding.ID{"U4"},
@@ -72,7 +81,7 @@ func TestLintPatch_Uses(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var got, want []string
-			for _, f := range LintPatch("/p/"+tt.file, []byte(tt.text), tt.minor) {
+			for _, f := range LintPatch("/p/"+tt.file, []byte(tt.text), PatchedMinors{Kubeadm: tt.minor, Components: tt.minor}) {
 				if got = append(got, string(f.ID)); f.File != "/p/"+tt.file || f.Line == 0 || f.Column == 0 {
 					t.Errorf("got %+v", f)
 				}
@@ -84,5 +93,26 @@ func TestLintPatch_Uses(t *testing.T) {
 				t.Errorf("got %v, want %v", got, want)
 			}
 		})
+	}
+}
+
+// kubeadm installs the minor before its own, too, and a vendor's program may have arguments of its own.
+func TestLintPatch_Minors(t *testing.T) {
+	const text = "spec: {containers: [{name: etcd, command: [etcd, --experimental-initial-corrupt-check=true, --vendors=1]}]}\n"
+	for _, tt := range []struct {
+		of   PatchedMinors
+		want string
+	}{
+		{PatchedMinors{Kubeadm: "1.37", Components: "1.37"}, "error error"},
+		{PatchedMinors{Kubeadm: "1.37", Components: "1.36"}, "error"},
+		{PatchedMinors{Kubeadm: "1.37", Components: "1.37", Running: true}, "error warning"},
+	} {
+		var got []string
+		for _, f := range LintPatch("/p/etcd.yaml", []byte(text), tt.of) {
+			got = append(got, string(f.Severity))
+		}
+		if strings.Join(got, " ") != tt.want {
+			t.Errorf("%+v: got %v, want %s", tt.of, got, tt.want)
+		}
 	}
 }

@@ -127,9 +127,12 @@ func (m *Machine) ServiceActive(ctx context.Context, name string) (bool, error) 
 func (m *Machine) UnitEnabled(ctx context.Context, name string) (bool, error) {
 	out, err := m.Output(ctx, "systemctl", "is-enabled", name)
 	var exit *exec.ExitError
+	said := strings.TrimSpace(string(out))
 	switch {
-	case err == nil, errors.Is(err, ErrNotFound), errors.As(err, &exit) && exit.ExitCode() >= 0:
-		return strings.TrimSpace(string(out)) == "enabled", nil // others, as disabled and not-found, have exit codes of their own
+	case err == nil, errors.Is(err, ErrNotFound), said != "" && errors.As(err, &exit):
+		return said == "enabled", nil // others, as disabled and not-found, have exit codes of their own
+	case strings.HasSuffix(err.Error(), "No such file or directory"): // which systemd before 254 says of a unit that it does not know
+		return false, nil
 	}
 	return false, fmt.Errorf("ask whether %s is enabled: %w", name, err)
 }

@@ -1,7 +1,10 @@
 package machine
 
 import (
+	"context"
 	"errors"
+	"os/exec"
+	"strconv"
 	"testing"
 )
 
@@ -15,5 +18,40 @@ func TestMachine_Output_TooMuch(t *testing.T) {
 	}
 	if out, err := At("/").Output(t.Context(), "head", "-c", "16777216", "/dev/zero"); err != nil || len(out) != maxOutput {
 		t.Errorf("%d bytes, %v", len(out), err)
+	}
+}
+
+// systemctl answers as a real one does.
+type systemctl struct {
+	out, stderr string
+	status      int
+}
+
+func (s systemctl) Run(ctx context.Context, c Command) error {
+	cmd := exec.CommandContext(ctx, "sh", "-c", `printf %s "$1"; printf %s "$2" >&2; exit "$3"`, "sh", s.out, s.stderr, strconv.Itoa(s.status))
+	cmd.Stdout, cmd.Stderr = c.Out, c.Err
+	return cmd.Run()
+}
+
+// A systemd that cannot be asked says nothing about the unit.
+func TestMachine_UnitEnabled(t *testing.T) {
+	for _, tt := range []struct {
+		systemctl
+		enabled, fails bool
+	}{
+		{systemctl: systemctl{"enabled\n", "", 0}, enabled: true},
+		{systemctl: systemctl{"static\n", "", 0}},
+		{systemctl: systemctl{"disabled\n", "", 1}},
+		{systemctl: systemctl{"not-found\n", "", 4}},
+		{systemctl: systemctl{"", "Failed to get unit file state for x.service: No such file or directory\n", 1}},
+		{systemctl: systemctl{"", "Failed to connect to bus: Connection refused\n", 1}, fails: true},
+		{systemctl: systemctl{"", "", 1}, fails: true},
+	} {
+		m := At("/")
+		m.Runner = tt.systemctl
+		enabled, err := m.UnitEnabled(t.Context(), "x.service")
+		if enabled != tt.enabled || (err != nil) != tt.fails {
+			t.Errorf("%+v: got %t, %v", tt.systemctl, enabled, err)
+		}
 	}
 }

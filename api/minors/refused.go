@@ -52,12 +52,19 @@ func (h History) Gate(component, gate, value, minor string) (Refusal, string) {
 	return Accepted, ""
 }
 
-// Gates takes the value of --feature-gates apart: names and values.
+// Gates takes the value of --feature-gates apart: names and values. Those of a control plane's programs may have a component in front,
+// of which kube is their own (k8s.io/component-base/compatibility); others are not judged.
 func Gates(value string) iter.Seq2[string, string] {
 	return func(yield func(gate, value string) bool) {
 		for pair := range strings.SplitSeq(value, ",") {
-			gate, value, _ := strings.Cut(pair, "=")
-			if !yield(strings.TrimSpace(gate), value) {
+			gate, value, _ := strings.Cut(strings.TrimSpace(pair), "=")
+			if component, own, has := strings.Cut(gate, ":"); has {
+				if component != "kube" {
+					continue
+				}
+				gate = own
+			}
+			if !yield(gate, value) {
 				return
 			}
 		}

@@ -157,7 +157,8 @@ func (c *lintCheck) check() ([]finding.Finding, error) {
 	c.objects, c.workloads = set.Objects()
 	for _, i := range c.inputs {
 		if i.patch {
-			findings = append(findings, kubeadm.LintPatch(i.path, i.after, fmt.Sprintf("1.%d", c.minor))...)
+			minor := fmt.Sprintf("1.%d", c.minor)
+			findings = append(findings, kubeadm.LintPatch(i.path, i.after, kubeadm.PatchedMinors{Kubeadm: minor, Components: minor})...)
 			continue
 		}
 		if f, configErr := i.config(); configErr != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
+	"net/url"
 	"path"
 	"slices"
 	"strconv"
@@ -71,14 +72,24 @@ func (j *judge) initConfiguration(node string) string {
 	return text
 }
 
-// advertised is the address that the Node's API server tells of itself, or else the first InternalIP.
+// advertised is the address that the Node's API server tells of itself, or the Node's etcd, to which kubeadm gives the same one; else
+// the first InternalIP.
 func (j *judge) advertised(node string) netip.Addr {
+	var byEtcd netip.Addr
 	for i := range j.Static {
-		if p := &j.Static[i]; p.Spec.NodeName == node {
-			if address, err := netip.ParseAddr(apiServerFlag(p, "advertise-address")); err == nil {
-				return address
-			}
+		p := &j.Static[i]
+		if p.Spec.NodeName != node || len(p.Spec.Containers) == 0 {
+			continue
 		}
+		if address, err := netip.ParseAddr(apiServerFlag(p, "advertise-address")); err == nil {
+			return address
+		}
+		if p.Labels[v1alpha1.ComponentLabel] == Etcd {
+			byEtcd = hostOf(argument(&p.Spec.Containers[0], "advertise-client-urls"))
+		}
+	}
+	if byEtcd.IsValid() {
+		return byEtcd
 	}
 	i := slices.IndexFunc(j.Nodes, func(n corev1.Node) bool { return n.Name == node })
 	if i < 0 {
@@ -88,6 +99,16 @@ func (j *judge) advertised(node string) netip.Addr {
 		return address
 	}
 	return netip.Addr{}
+}
+
+// hostOf is the address in a URL; none: there is a name, or no URL.
+func hostOf(text string) netip.Addr {
+	u, err := url.Parse(text)
+	if err != nil {
+		return netip.Addr{}
+	}
+	address, _ := netip.ParseAddr(u.Hostname())
+	return address
 }
 
 // apiServerFlag is the value of a flag where the pod is of an API server.

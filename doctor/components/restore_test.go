@@ -47,6 +47,11 @@ func TestRestore(t *testing.T) {
 			c.Command = append(c.Command, "--advertise-address", "203.0.113.2")
 		}, "init phase control-plane scheduler\nkind: ClusterConfiguration\n---\napiVersion: kubeadm.k8s.io/v1beta4\n" +
 			"kind: InitConfiguration\nnodeRegistration: {name: \"cp2\"}\nlocalAPIEndpoint: {advertiseAddress: \"203.0.113.2\", bindPort: 7443}\n", ""},
+		{"the address that its etcd announces", APIServer, func(w *world) {
+			c := &w.named(Etcd + "-cp2")[0].Spec.Containers[0]
+			c.Command = append(c.Command, "--advertise-client-urls=https://203.0.113.2:2379")
+		}, "init phase control-plane apiserver\nkind: ClusterConfiguration\n---\napiVersion: kubeadm.k8s.io/v1beta4\n" +
+			"kind: InitConfiguration\nnodeRegistration: {name: \"cp2\"}\nlocalAPIEndpoint: {advertiseAddress: \"203.0.113.2\", bindPort: 7443}\n", ""},
 		{"etcd without its data", Etcd, func(w *world) { w.EtcdDataDir = filepath.Join(data, "gone") }, "", "exit status 1"},
 		{"etcd with its data", Etcd, func(w *world) {
 			w.EtcdDataDir = filepath.Join(data, "of etcd")

@@ -113,9 +113,10 @@ func emptied(config clusterConfiguration, manager, controlPlane string) (object,
 		Endpoints: []string{"https://127.0.0.1:2379"},
 		CAFile:    dir + "/ca.crt", CertFile: dir + "/healthcheck-client.crt", KeyFile: dir + "/healthcheck-client.key",
 	}
+	defrag := "defrag --cluster" // the size that counts is each member's
 	object, in := "Pod/"+v1alpha1.Namespace+"/etcd-"+controlPlane, "kubectl -n kube-system exec etcd-"+controlPlane+" -- "
 	if config.Etcd.External != nil {
-		etcd, object, in = *config.Etcd.External, manager, ""
+		etcd, object, in, defrag = *config.Etcd.External, manager, "", "defrag" // all endpoints are named
 	}
 	args := []string{"etcdctl", "--endpoints=" + strings.Join(etcd.Endpoints, ",")}
 	for _, file := range []struct{ flag, path string }{{"cacert", etcd.CAFile}, {"cert", etcd.CertFile}, {"key", etcd.KeyFile}} {
@@ -124,7 +125,7 @@ func emptied(config clusterConfiguration, manager, controlPlane string) (object,
 		}
 	}
 	next = fmt.Sprintf(`%s compact $(%[1]s endpoint status -w json | grep -o '"revision":[0-9]*' | head -n 1 | cut -d: -f2), then: `+
-		`%[1]s defrag, then: %[1]s alarm disarm`, in+shellLine(args))
+		`%[1]s %[2]s, then: %[1]s alarm disarm`, in+shellLine(args), defrag)
 	if in == "" {
 		next = "on " + cmp.Or(controlPlane, "a control plane") + ": " + next
 	}

@@ -33,9 +33,14 @@ func PodNetworkOf(d *appsv1.DaemonSet) (PodNetwork, bool) {
 // withoutNetwork says what to do where a Node has no CNI plugin: one that is installed, and whose pods are not ready, need not be installed.
 func withoutNetwork(f *finding.Finding, installed []PodNetwork) {
 	f.Do, f.Next = "install a CNI plugin", ""
-	broken := slices.IndexFunc(installed, func(n PodNetwork) bool { return n.Wanted == 0 || n.Ready < n.Wanted })
-	if broken < 0 {
+	broken := slices.IndexFunc(installed, func(n PodNetwork) bool { return n.Ready < n.Wanted })
+	wanted := slices.ContainsFunc(installed, func(n PodNetwork) bool { return n.Wanted > 0 })
+	switch {
+	case broken >= 0:
+	case wanted || len(installed) == 0: // one that wants no pod may be for another architecture
 		return
+	default:
+		broken = 0
 	}
 	n := &installed[broken]
 	f.Message += fmt.Sprintf("; DaemonSet/%s/%s brings a CNI plugin, and %d of %d of its pods are ready", n.Namespace, n.Name, n.Ready, n.Wanted)

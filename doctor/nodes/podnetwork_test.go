@@ -19,8 +19,11 @@ func TestCauseOf_PodNetwork(t *testing.T) {
 	if _, other := PodNetworkOf(&appsv1.DaemonSet{}); !is || other {
 		t.Fatalf("with a mount %v, without %v", is, other)
 	}
-	ready := crashes
+	ready, unwanted := crashes, crashes
 	ready.Ready = 3
+	unwanted.Name, unwanted.Wanted = "kube-flannel-ds-arm", 0
+	nowhere := crashes
+	nowhere.Wanted = 0
 	node := newNode("w1", func(n *corev1.Node) {
 		n.Status.Conditions = []corev1.NodeCondition{{
 			Type: corev1.NodeReady, Status: corev1.ConditionFalse, Message: "NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized",
@@ -33,11 +36,14 @@ func TestCauseOf_PodNetwork(t *testing.T) {
 	}{
 		{"there is none", nil, "install a CNI plugin", ""},
 		{"it is ready everywhere", []PodNetwork{ready}, "install a CNI plugin", ""},
+		{"one for another architecture", []PodNetwork{unwanted, ready}, "install a CNI plugin", ""},
+		{"its pods crash beside it", []PodNetwork{unwanted, crashes}, "correct what keeps", "kubectl -n kube-flannel describe daemonset kube-flannel-ds;"},
+		{"no Node is selected", []PodNetwork{nowhere}, "correct what keeps", "kubectl -n kube-flannel describe daemonset kube-flannel-ds;"},
 		{"its pods crash", []PodNetwork{ready, crashes}, "correct what keeps", "kubectl -n kube-flannel describe daemonset kube-flannel-ds"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := causeOf(Status{Node: "w1", State: Addressed}, node, &evidence{networks: tt.installed})
-			named := strings.Contains(f.Message, "DaemonSet/kube-flannel/kube-flannel-ds brings a CNI plugin, and 0 of 3")
+			named := strings.Contains(f.Message, "DaemonSet/kube-flannel/kube-flannel-ds brings a CNI plugin, and 0 of ")
 			if !strings.HasPrefix(f.Do, tt.do) || !strings.HasPrefix(f.Next, tt.next) || named != (tt.next != "") {
 				t.Errorf("got %+v", f)
 			}

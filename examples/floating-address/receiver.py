@@ -10,6 +10,7 @@ It reads environment variables:
   LISTEN        default: 127.0.0.1:9000
   CERT_FILE     PEM of certificate and key, for https; needed to listen elsewhere than on 127.0.0.1
   ROBOT_URL     default: https://robot-ws.your-server.de
+  UNSURE_SECONDS   how long a change that Robot has not answered may still happen; default: 180
 """
 import base64
 import collections
@@ -42,36 +43,43 @@ if not TOKEN:
 LOGIN = base64.b64encode(f"{os.environ['ROBOT_USER']}:{text(os.environ['ROBOT_PASSWORD_FILE'])}".encode()).decode()
 
 CONNECTIONS = 1024  # at once
-OF_ONE = 40  # of these, from one IP address; an agent makes 32 calls at once for a pool, and one for each address
+OF_ONE = 256  # of these, from one IP address; an agent makes 32 calls at once for a pool, and one for each address
+UNSURE = float(os.environ.get("UNSURE_SECONDS", "180"))
 DAY = 24 * 60 * 60 * 1_000_000  # microseconds, as generations are
 
 generations = {}  # the greatest of each address
-unsure = set()  # addresses that a POST without an answer may still move: Robot can name the former server until then
+unsure = {}  # until when a POST without an answer may still move an address: what Robot says of it until then can be of before that
 locks = {address: threading.Lock() for address in ADDRESSES}
 
 
 def robot(address, target=None):
-    """Returns the server to which the address is routed, after it was routed to the target, if there is one."""
+    """Returns the server to which the address is routed, after it was routed to the target, if there is one, and whether that was a change."""
     data = urllib.parse.urlencode({"active_server_ip": target}).encode() if target else None
     request = urllib.request.Request(f"{ROBOT}/failover/{address}", data=data, headers={"Authorization": "Basic " + LOGIN})
     try:
         with urllib.request.urlopen(request, timeout=50) as response:
-            return json.load(response)["failover"]["active_server_ip"]
+            return json.load(response)["failover"]["active_server_ip"], target is not None
     except urllib.error.HTTPError as err:
         if target and err.code == 409 and b'"FAILOVER_ALREADY_ROUTED"' in err.read(4096):
-            return target
+            return target, False
         raise
 
 
 def route(address, target):
-    """Has the address routed to the target. What Robot says without a change is not enough after a POST that was not answered."""
-    if address not in unsure and robot(address) == target:
+    """Has the address routed to the target. What Robot says without a change is not enough while a POST that was not answered may still
+    happen: the caller gets an error then, and calls again."""
+    now, until = time.monotonic(), unsure.get(address, 0)
+    if until <= now and robot(address)[0] == target:
+        unsure.pop(address, None)
         return
-    unsure.add(address)
-    active = robot(address, target)
+    unsure[address] = now + UNSURE
+    active, changed = robot(address, target)
     if active != target:
         raise ValueError(f"it is routed to {active} instead of {target}")
-    unsure.discard(address)
+    if until > now and not changed:
+        unsure[address] = until
+        raise ValueError("it is, but a former change that was not answered may still happen")
+    del unsure[address]
 
 
 def read(call):

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/version"
+
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/kubeadm"
@@ -135,7 +137,11 @@ func checkPatches(ctx context.Context, r *workflow.Run) error {
 	if filepath.IsAbs(dir) { // else it depends on where the command is run
 		dir = r.Machine.Path(dir)
 	}
-	found, err := kubeadm.LintPatches(dir, fmt.Sprintf("%d.%d", v.Major(), v.Minor()))
+	of := kubeadm.PatchedMinors{Kubeadm: minorOf(v), Components: minorOf(v)}
+	if installed, err := version.ParseSemantic(r.KubeadmFile.KubernetesVersion()); err == nil { // kubeadm installs the minor before its own, too
+		of.Components = minorOf(installed)
+	}
+	found, err := kubeadm.LintPatches(dir, of)
 	if err != nil {
 		return err
 	}
@@ -145,6 +151,8 @@ func checkPatches(ctx context.Context, r *workflow.Run) error {
 	}
 	return errors.Join(wrong...)
 }
+
+func minorOf(v *version.Version) string { return fmt.Sprintf("%d.%d", v.Major(), v.Minor()) }
 
 // checkTaints refuses the taint of external mode among those that the kubelet is told to register with. It adds that
 // taint itself, and the API refuses a Node that has it twice (kubernetes/kubernetes, kubelet_node_status.go).

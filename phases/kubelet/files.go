@@ -47,7 +47,7 @@ func (f kubeletFiles) settle(ctx context.Context, env *workflow.Env, timeout tim
 ) error {
 	running, err := env.Machine.RunningKubelet(ctx)
 	if err != nil {
-		return err
+		return errors.Join(err, f.write(context.WithoutCancel(ctx), env))
 	}
 	if !env.Changed() && running != nil && wanted(running) == nil {
 		env.Sayf("the kubelet runs so already: unchanged")
@@ -71,6 +71,14 @@ func (f kubeletFiles) settle(ctx context.Context, env *workflow.Env, timeout tim
 }
 
 func (f kubeletFiles) giveBack(ctx context.Context, env *workflow.Env, timeout time.Duration) error {
+	if err := f.write(ctx, env); err != nil {
+		return err
+	}
+	return restartKubelet(ctx, env, timeout, func(*machine.Kubelet) error { return nil })
+}
+
+// write puts the files back as they were.
+func (f kubeletFiles) write(ctx context.Context, env *workflow.Env) error {
 	for path, file := range f {
 		var err error
 		if file == nil {
@@ -83,11 +91,9 @@ func (f kubeletFiles) giveBack(ctx context.Context, env *workflow.Env, timeout t
 		}
 	}
 	if f[machine.KubeletUnit] != nil {
-		if err := enableUnit(ctx, env); err != nil {
-			return err
-		}
+		return enableUnit(ctx, env)
 	}
-	return restartKubelet(ctx, env, timeout, func(*machine.Kubelet) error { return nil })
+	return nil
 }
 
 func enableUnit(ctx context.Context, env *workflow.Env) error {

@@ -3,6 +3,7 @@ package upgrade
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -219,7 +220,11 @@ func podUses(pod *corev1.Pod, n *planner.Node, here string) []planner.Use {
 
 func containerUses(c corev1.Container, at planner.Use) []planner.Use {
 	var list []planner.Use
-	for _, arg := range append(append([]string{}, c.Command...), c.Args...) {
+	args := slices.Concat(c.Command, c.Args)
+	for i, arg := range args {
+		if arg == "--"+strings.TrimSuffix(planner.GatePrefix, ".") && i+1 < len(args) {
+			arg += "=" + args[i+1]
+		}
 		if strings.HasPrefix(arg, "-") {
 			list = append(list, argument(arg, at)...)
 		}

@@ -3,6 +3,7 @@ package upgrade
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -89,8 +90,8 @@ func (u *Upgrade) patches(command string) (patches, error) {
 	return patches{argument, configured}, err
 }
 
-// lintPatches judges the patches that kubeadm takes on this machine in an upgrade to a minor version.
-func (u *Upgrade) lintPatches(m *machine.Machine, minor string) ([]finding.Finding, error) {
+// lintPatches judges the patches that kubeadm takes on this machine in an upgrade to the target.
+func (u *Upgrade) lintPatches(m *machine.Machine) ([]finding.Finding, error) {
 	command := "node"
 	if u.first() {
 		command = "apply"
@@ -106,7 +107,8 @@ func (u *Upgrade) lintPatches(m *machine.Machine, minor string) ([]finding.Findi
 	if filepath.IsAbs(dir) { // else it depends on where the command is run
 		dir = m.Path(dir)
 	}
-	list, err := kubeadm.LintPatches(dir, minor)
+	minor := fmt.Sprintf("%d.%d", u.target.Major(), u.target.Minor())
+	list, err := kubeadm.LintPatches(dir, kubeadm.PatchedMinors{Kubeadm: minor, Components: minor, Running: true})
 	if errors.Is(err, fs.ErrNotExist) {
 		f := finding.PatchFile.New("", err.Error())
 		return []finding.Finding{f}, nil

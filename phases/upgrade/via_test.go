@@ -271,7 +271,8 @@ func TestUpgrade_LintPatches(t *testing.T) {
 		if tt.rest != "" {
 			u.Rest = []string{tt.rest}
 		}
-		found, err := u.lintPatches(m, tt.minor)
+		u.target = version.MustParseGeneric(tt.minor)
+		found, err := u.lintPatches(m)
 		var said strings.Builder
 		for _, f := range found {
 			said.WriteString(string(f.ID))

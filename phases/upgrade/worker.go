@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/minors"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
 	"github.com/ccmadm/ccmadm/phases/workflow"
@@ -52,6 +54,7 @@ the kubelet's arguments. Writes nothing.`,
 				{ID: finding.CheckKubeadmVersion, Run: checkKubeadmIs},
 				{ID: finding.CheckWritable, Run: workflow.CheckWritable},
 				{ID: finding.FlagGone, Run: checkKubeletRefuses},
+				{ID: finding.PatchFile, Run: checkWorkersPatches},
 			})
 		},
 	}
@@ -73,6 +76,23 @@ func checkKubeletRefuses(_ context.Context, r *workflow.Run) error {
 			if planner.Refuses(target, one) {
 				wrong = append(wrong, fmt.Errorf("%s: kubelet v%s refuses it; remove it there", u, target))
 			}
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// checkWorkersPatches finds what ends the next kubelet in the patches of its configuration. A worker has no other component that they
+// are for.
+func checkWorkersPatches(_ context.Context, r *workflow.Run) error {
+	found, err := upgradeOf(r).lintPatches(r.Machine)
+	if err != nil {
+		return err
+	}
+	var wrong []error
+	for _, f := range found {
+		others := f.File != "" && minors.Load().PatchTarget(filepath.Base(f.File)) != "kubeletconfiguration"
+		if !others && f.Severity == finding.SeverityError {
+			wrong = append(wrong, fmt.Errorf("%s: %s", finding.Clean(f.File), finding.Clean(f.Message)))
 		}
 	}
 	return errors.Join(wrong...)

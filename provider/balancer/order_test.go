@@ -92,3 +92,23 @@ func TestOrder_Held(t *testing.T) {
 		}
 	}
 }
+
+// Of a chain nothing is written after the one that failed: the address of the last one would be in no status.
+func TestOrder_HeldInAChain(t *testing.T) {
+	chain := changing("a 192.0.2.1 -", "b 192.0.2.2 192.0.2.1", "c - 192.0.2.2")
+	for overlap, fails := range map[bool]string{true: "c", false: "a"} {
+		w, o := newWritten(), orderOf(chain, overlap)
+		w.lacks(named("a/"+fails), false)
+		var tried []string
+		for _, names := range o.layers {
+			for _, name := range names {
+				if !w.held(o, name) {
+					tried = append(tried, name.Name)
+				}
+			}
+		}
+		if len(tried) > 0 {
+			t.Errorf("overlap %t: %v are written", overlap, tried)
+		}
+	}
+}

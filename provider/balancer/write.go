@@ -110,13 +110,18 @@ func (w *written) lacks(name types.NamespacedName, withdrawn bool) {
 }
 
 // held reports whether a Service waits for the next pass, since one before it was not written: with kube-proxy the one that loses
-// an address keeps it until the other has it, otherwise the other one waits until it is free.
+// an address keeps it until the other has it, otherwise the other one waits until it is free. Those after a Service that is held are
+// held as well: in a chain of moves the last one would lose an address that is in no other status yet.
 func (w *written) held(o *order, name types.NamespacedName) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.failed[name] || slices.ContainsFunc(o.others[name], func(other types.NamespacedName) bool {
+	held := w.failed[name] || slices.ContainsFunc(o.others[name], func(other types.NamespacedName) bool {
 		return w.failed[other] && (o.overlap || !w.withdrawn[other])
 	})
+	if held {
+		w.failed[name] = true
+	}
+	return held
 }
 
 // expect remembers what the caches must have.

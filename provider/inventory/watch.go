@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
 
@@ -113,7 +114,8 @@ func (w *Watcher) keep(ctx context.Context, saved Saved, state string) {
 	defer cancel()
 	if same {
 		w.looked = time.Now()
-		if there, err := w.Copy.Load(ctx); there.Document != nil || err != nil && !errors.Is(err, errDamaged) {
+		there, err := w.Copy.Load(ctx)
+		if err == nil && equality.Semantic.DeepEqual(there, saved) || err != nil && !errors.Is(err, errDamaged) {
 			return
 		}
 	}

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -110,6 +111,15 @@ func TestWatcher_KeepsTheCopy(t *testing.T) {
 		w.take(t.Context(), listing(5, 10), nil)
 		if got := state(); got != "Confirmed" {
 			t.Errorf("the copy that was deleted is %q", got)
+		}
+		// A leader that was paused in its last write ends it after the next one's.
+		if err := c.Save(t.Context(), Saved{Document: listing(4, 10)}, "Confirmed"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(lookInterval)
+		w.take(t.Context(), listing(5, 10), nil)
+		if there, err := c.Load(t.Context()); err != nil || !bytes.Equal(there.Document, listing(5, 10)) {
+			t.Errorf("the copy that was overwritten is %s, %v", there.Document, err)
 		}
 	})
 }

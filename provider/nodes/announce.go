@@ -19,7 +19,6 @@ import (
 type candidate struct {
 	asked     time.Time
 	announced time.Time // zero: not yet, or withdrawn
-	counted   bool      // its deletion has used the budget
 }
 
 // verdict is what the inventory says of a Node that may go.
@@ -30,9 +29,9 @@ func verdict(node *corev1.Node, e inventory.Evidence) string {
 	return fmt.Sprintf("the inventory lists machine %s as gone", node.Spec.ProviderID)
 }
 
-// announceOrDelete is the two steps. The caller holds the lock.
+// announceOrDelete is the two steps. A deletion is in the budget for a period. The caller holds the lock.
 func (l *lifecycle) announceOrDelete(ctx context.Context, node *corev1.Node, verdict string, c candidate,
-	now time.Time,
+	now time.Time, period time.Duration,
 ) (bool, error) {
 	delay := l.config.DeletionDelay.Duration
 	switch {
@@ -52,7 +51,12 @@ func (l *lifecycle) announceOrDelete(ctx context.Context, node *corev1.Node, ver
 	case l.config.DryRun:
 		return l.keep(node, "DryRun"), nil
 	}
-	if _, again := l.deleted[node.UID]; again || c.counted { // one that stays, such as by a finalizer, leaves the budget to others
+	if node.DeletionTimestamp != nil { // a finalizer keeps it, and the budget is for others again
+		return false, nil
+	}
+	// A deletion that the API server refuses is tried again and again, and stays in the budget: once it works, all would go at once.
+	at, again := l.deleted[node.UID]
+	if again && now.Sub(at) < period/2 {
 		return false, nil
 	}
 	deleted := maps.Clone(l.deleted)
@@ -61,8 +65,9 @@ func (l *lifecycle) announceOrDelete(ctx context.Context, node *corev1.Node, ver
 		return true, fmt.Errorf("keep to the budget of deletions: %w", err)
 	}
 	l.deleted = deleted
-	c.counted = true
-	l.candidates[node.UID] = c
+	if again {
+		return false, nil
+	}
 	l.metrics.deleted.Inc()
 	klog.InfoS("Machine is gone", "node", node.Name, "providerID", node.Spec.ProviderID, "announced", c.announced)
 	return false, nil

@@ -217,5 +217,5 @@ func (l *lifecycle) decide(
 		}
 		return l.keep(node, refusal), nil
 	}
-	return l.announceOrDelete(ctx, node, verdict(node, e), c, now)
+	return l.announceOrDelete(ctx, node, verdict(node, e), c, now, policy.DeletionBudget.Per.Duration)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
@@ -30,7 +31,8 @@ type site struct {
 	deletedErr   error
 	kept         map[types.UID]time.Time
 	warnings     []string
-	stays        bool // Nodes are asked about again once they are gone
+	finalizer    bool // keeps Nodes that are deleted
+	refused      bool // the API server deletes no Node
 }
 
 func (s *site) Deletions(context.Context) (map[types.UID]time.Time, error) {
@@ -115,11 +117,14 @@ func (s *site) runFor(t *testing.T, d time.Duration, document []byte, ask ...int
 		_, _ = s.store.Offer(document, nil)
 		for _, n := range ask {
 			_, before := gone[n]
-			if before && !s.stays {
+			if before && !s.finalizer && !s.refused {
 				continue
 			}
 			if exists, _ := s.exists(t.Context(), s.all[n]); !exists && !before {
 				gone[n] = s.at.Sub(start)
+				if s.finalizer {
+					s.all[n].DeletionTimestamp = &metav1.Time{Time: s.at}
+				}
 			}
 		}
 	}
@@ -222,14 +227,21 @@ func TestLifecycle_Budget(t *testing.T) {
 	}
 }
 
-// A Node that is not deleted, such as by a finalizer, uses the budget once: the next one goes ten minutes after it.
+// A Node that is deleted, and kept by a finalizer, uses the budget once: the next one goes ten minutes after it.
 func TestLifecycle_BudgetOfOneThatStays(t *testing.T) {
 	s := newSite(t, 30)
-	document := lists(30, 1, 2)
-	s.stays = true
-	gone := s.runFor(t, time.Hour, document, 1, 2)
-	if len(gone) != 2 {
+	s.finalizer = true
+	if gone := s.runFor(t, time.Hour, lists(30, 1, 2), 1, 2); len(gone) != 2 {
 		t.Errorf("gone %v, want both", gone)
+	}
+}
+
+// While the API server refuses deletions, no further Node may go: all of them would at once when it no longer does.
+func TestLifecycle_BudgetWhileRefused(t *testing.T) {
+	s := newSite(t, 30)
+	s.refused = true
+	if gone := s.runFor(t, time.Hour, lists(30, 1, 2, 3), 1, 2, 3); len(gone) != 1 {
+		t.Errorf("gone %v, want one", gone)
 	}
 }
 

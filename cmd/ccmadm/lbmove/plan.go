@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -164,13 +165,20 @@ func (p *planner) claim(address netip.Addr) *allocator.Claim {
 	return nil
 }
 
+// owns reports whether OLD has an address, or has had it and may have it back: until then what it allows holds.
+func (p *planner) owns(address netip.Addr) bool {
+	return slices.ContainsFunc(p.cluster.Claims, func(object networkingv1.IPAddress) bool {
+		c, ours := allocator.ParseClaim(&object)
+		return ours && c.Address == address && c.Has(p.oldName)
+	})
+}
+
 // change finds the annotations that differ.
 func (p *planner) change() {
 	given := allocator.MovesOf(p.old)
 	if !p.gives(given) {
 		given = slices.DeleteFunc(without(given, p.addresses), func(m v1alpha1.Move) bool { // what went earlier fills the list no longer
-			c := p.claim(m.Address)
-			return (c == nil || !c.Has(p.oldName)) && !slices.Contains(p.now.Services[p.oldName].Request.Addresses(), m.Address)
+			return !p.owns(m.Address) && !slices.Contains(p.now.Services[p.oldName].Request.Addresses(), m.Address)
 		})
 		for _, address := range p.addresses {
 			given = append(given, v1alpha1.Move{Address: address, To: p.name})

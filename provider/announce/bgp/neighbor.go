@@ -40,11 +40,11 @@ type neighbors struct {
 
 // link is an interface with a router at its other end.
 type link struct {
-	name  string
-	stop  context.CancelFunc
-	index int // follow's own
+	name string
+	stop context.CancelFunc
 
 	mu    sync.Mutex
+	index int        // the interface's, when it was looked at last
 	err   error      // why the interface is not listened to
 	own   netip.Addr // the Node's link-local address on it
 	first heard      // the router; none before its first advertisement
@@ -113,7 +113,7 @@ func (n *neighbors) resolve(r Router) Router {
 		wrong = fmt.Sprintf("interface %s: %s advertises itself, too, and gets no session", r.Interface, l.other.address.WithZone(""))
 	}
 	if l.first.address.IsValid() {
-		r.Address, r.SourceAddress = l.first.address.String(), l.own.String()
+		r.Address, r.SourceAddress, r.Link = l.first.address.String(), l.own.String(), l.index
 		r.Warning = cmp.Or(r.Warning, wrong)
 	} else {
 		r.Problem = wrong
@@ -138,8 +138,7 @@ func (l *link) listen(ctx context.Context, changed func()) error {
 	if err != nil {
 		return err
 	}
-	if now := i.Index; now != l.index {
-		l.index = now
+	if l.is(i.Index) {
 		forgetZones(ctx)
 	}
 	conn, own, err := ndp.Listen(i, ndp.LinkLocal)
@@ -236,6 +235,15 @@ func still(i *net.Interface, own netip.Addr) error {
 		}
 	}
 	return fmt.Errorf("it no longer has %s", own.WithZone(""))
+}
+
+// is takes in the interface's index, and reports whether it is another one.
+func (l *link) is(index int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	other := l.index != index
+	l.index = index
+	return other
 }
 
 // begin takes in that the interface is listened to, and reports whether that changes anything.

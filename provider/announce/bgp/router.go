@@ -40,6 +40,8 @@ type Router struct {
 	Problem string
 	// Warning is what is wrong, though there can be one.
 	Warning string
+	// Link is the index of the interface at whose other end the router is; 0: the router has an address of its own.
+	Link int
 }
 
 // RoutersOf are the routers to which a Node with these labels speaks, by name. Passwords are the data of the Secret
@@ -151,6 +153,10 @@ func (r Router) session(addresses []netip.Addr) *api.Peer {
 			// Whatever this Node's speaker was before, kube-proxy has gone on forwarding.
 			LocalRestarting: true,
 		}
+	}
+	if r.Link != 0 {
+		// With it another session, where an interface was made again under its name: BFD holds on to the former one.
+		peer.Conf.Description = fmt.Sprintf("interface %s, index %d", r.Interface, r.Link)
 	}
 	if r.MultiHop > 1 {
 		peer.EbgpMultihop = &api.EbgpMultihop{Enabled: true, MultihopTtl: uint32(r.MultiHop)}

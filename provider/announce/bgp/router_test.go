@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/osrg/gobgp/v4/api"
 	"github.com/osrg/gobgp/v4/pkg/packet/bgp"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -244,5 +245,16 @@ func TestRouterID(t *testing.T) {
 	one, other := routerID([]netip.Addr{v6}), routerID([]netip.Addr{v6.Next()})
 	if !one.Is4() || one.IsUnspecified() || one == other {
 		t.Errorf("got %s and %s", one, other)
+	}
+}
+
+// An interface that was made again under its name has another index, and with it another session.
+func TestRouter_Session_LinkMadeAgain(t *testing.T) {
+	r := Router{Name: "leaf", Link: 5}
+	r.Interface, r.Address, r.SourceAddress = "eth1", "fe80::1%eth1", "fe80::2%eth1"
+	before, same := r.session(nil), r.session(nil)
+	r.Link = 9
+	if after := r.session(nil); !proto.Equal(before, same) || proto.Equal(before, after) {
+		t.Errorf("before %v, after %v", before, after)
 	}
 }
