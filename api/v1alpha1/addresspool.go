@@ -119,6 +119,10 @@ type AddressPoolSpec struct {
 	// that their API names. Default: none.
 	// +optional
 	Hook *PoolHook `json:"hook,omitempty"`
+	// IPAM is asked which address a Service gets. Ranges limit what it may answer. Default: none, and the cloud-controller-manager
+	// chooses.
+	// +optional
+	IPAM *PoolIPAM `json:"ipam,omitempty"`
 }
 
 // PoolHook is an HTTP endpoint that moves addresses of a pool to the Node that owns them. An agent sends PUT with a JSON object when it
@@ -150,6 +154,38 @@ type PoolHook struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('10s') && duration(self) <= duration('24h')",message="must be between 10s and 24h"
 	// +optional
 	RepeatAfter metav1.Duration `json:"repeatAfter,omitzero"`
+}
+
+// PoolIPAM is an HTTP endpoint that gives addresses of a pool. The cloud-controller-manager sends PUT for a Service that is to have an
+// address, and DELETE when the address is free again. An address that a Service has stays, whatever the endpoint answers.
+//
+// +kubebuilder:validation:XValidation:rule="!self.url.startsWith('https:') || has(self.ca)",message="an https URL needs ca"
+type PoolIPAM struct {
+	// URL is https. http is allowed for 127.0.0.1 and [::1], the machine of the cloud-controller-manager. CLUSTER/POOL/UID/FAMILY is
+	// added to it.
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="isURL(self) && (url(self).getScheme() == 'https' && url(self).getHostname() != '' || url(self).getScheme() == 'http' && url(self).getHostname() in ['127.0.0.1', '::1'])",message="must be https://HOST/PATH, or http:// with host 127.0.0.1 or [::1]"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('[@?#]')",message="must have no user, query or fragment: credentials belong into the Secret of tokenKey"
+	URL string `json:"url"`
+	// CA has the certificates that sign that of the endpoint, as PEM. An https URL needs it: authorities of an image are not used.
+	// +kubebuilder:validation:MaxLength=65536
+	// +optional
+	CA string `json:"ca,omitempty"`
+	// TokenKey is the key of Secret kube-system/ccmadm-ipam that holds the bearer token of the endpoint. Default: no token is sent.
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z0-9]+$`
+	// +optional
+	TokenKey string `json:"tokenKey,omitempty"`
+	// Timeout is that of one call. Default: 10s.
+	// +kubebuilder:default="10s"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('60s')",message="must be between 1s and 60s"
+	// +optional
+	Timeout metav1.Duration `json:"timeout,omitzero"`
+	// RenewAfter is how long after an answer the same address is asked for again. Default: 5m.
+	// +kubebuilder:default="5m"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('10s') && duration(self) <= duration('24h')",message="must be between 10s and 24h"
+	// +optional
+	RenewAfter metav1.Duration `json:"renewAfter,omitzero"`
 }
 
 // PoolServe limits which Services get addresses of a pool. An empty field limits nothing.

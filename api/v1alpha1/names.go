@@ -138,6 +138,13 @@ const (
 	// ClaimReleasedAnnotation on a claim is the time since when it is only reserved for the Service that had it. Agents do not announce it.
 	ClaimReleasedAnnotation = "ccmadm.dev/released"
 
+	// ClaimLeaseAnnotation on a claim is under what the IPAM of an AddressPool has the address: POOL/UID, with the UID of a Service. The claim
+	// is deleted once that IPAM has released it.
+	ClaimLeaseAnnotation = "ccmadm.dev/ipam"
+	// AskedCondition of a Service lists in its message where an IPAM may have an address for the Service that no claim has:
+	// POOL/FAMILY, with commas. It is written before the IPAM is asked, and removed after the IPAM has released the address or a claim has it.
+	AskedCondition = "ccmadm.dev/AskedIPAM"
+
 	// AgentSilentAnnotation on a NodeAgent is the renewTime of the report after which the cloud-controller-manager has
 	// received no report of the agent for five minutes. See [NodeAgent.Silent].
 	AgentSilentAnnotation = "ccmadm.dev/silent-since"
@@ -191,6 +198,8 @@ const (
 	BGPSecretName = "ccmadm-bgp"
 	// HookSecretName is the Secret with tokens of hooks of AddressPools.
 	HookSecretName = "ccmadm-hooks"
+	// IPAMSecretName is the Secret with tokens of the IPAMs of AddressPools.
+	IPAMSecretName = "ccmadm-ipam"
 	// DrainLabel on a Node, true, lets its agent give away what it announces.
 	DrainLabel = "ccmadm.dev/drain"
 	// ExcludeLabel is from k8s.io/api, which calls it LabelNodeExcludeBalancers.

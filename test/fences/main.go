@@ -136,7 +136,9 @@ func agentFences() map[string][]string {
 		"agent/vip/bad.go":               {"agent", "provider/objects", "provider/routes", "manifests"},
 		"provider/changes/bad.go":        {"agent/metrics", "api/v1alpha1", "provider/announce"},
 		"agent/metrics/bad.go":           {"provider/changes", "agent/vip", "api/v1alpha1", "provider/announce"},
-		"provider/announce/hook/good.go": {"api/v1alpha1", "provider/announce"},
+		"provider/announce/hook/good.go": {"api/v1alpha1", "provider/announce", "provider/endpoint"},
+		"provider/endpoint/good.go":      {"api/finding"},
+		"provider/endpoint/bad.go":       {"api/v1alpha1", "provider/announce", "provider/objects", "agent/metrics"},
 		"provider/announce/hook/bad.go":  {"provider/announce/l2", "provider/announce/bgp", "provider/announce/quorum", "provider/nodes"},
 	}
 }

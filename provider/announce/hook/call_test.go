@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/endpoint"
 )
 
 const planted = "tok3n-that-is-shown-nowhere"
@@ -85,7 +86,7 @@ func answers(called *atomic.Int32) map[string]struct {
 		"a status with a token":  {raw("HTTP/1.1 401 " + planted + "\r\n\r\n"), answer{problem: "answers 401 Unauthorized"}},
 		"no HTTP":                {raw(planted + "\r\n\r\n"), answer{problem: "gives no valid HTTP answer"}},
 		"nothing":                {raw(""), answer{problem: "has ended the connection without an answer"}},
-		"long headers":           {raw("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", maxHeader) + "\r\n\r\n"), answer{problem: "gives no valid HTTP answer"}},
+		"long headers":           {raw("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", endpoint.MaxHeader) + "\r\n\r\n"), answer{problem: "gives no valid HTTP answer"}},
 		"hangs":                  {func(_ http.ResponseWriter, r *http.Request) { hang(r) }, answer{problem: "has not answered within 1s"}},
 		"redirects": {
 			func(w http.ResponseWriter, r *http.Request) {

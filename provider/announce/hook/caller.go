@@ -16,7 +16,6 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -25,6 +24,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/announce"
+	"github.com/ccmadm/ccmadm/provider/endpoint"
 )
 
 // Options are what a Caller needs to know.
@@ -261,7 +261,7 @@ func (c *Caller) order(address netip.Addr) (order, bool) {
 	o := order{hook: *c.view.Pools[claim.Pool].Spec.Hook, claim: claim}
 	o.hook.Timeout.Duration = bounded(o.hook.Timeout.Duration, defaultTimeout, time.Second, time.Minute)
 	o.hook.RepeatAfter.Duration = bounded(o.hook.RepeatAfter.Duration, defaultRepeat, 10*time.Second, 24*time.Hour)
-	o.token, o.problem = c.token(o.hook.TokenKey)
+	o.token, o.problem = endpoint.Token(v1alpha1.Namespace+"/"+v1alpha1.HookSecretName, c.Tokens(), o.hook.TokenKey)
 	o.body = Body{Address: address.String(), Node: c.view.Node, Pool: claim.Pool, InternalIPs: []string{}, Services: []string{}}
 	if node := c.view.Nodes[c.view.Node]; node != nil {
 		o.body.ProviderID = node.Spec.ProviderID
@@ -287,23 +287,4 @@ const (
 // bounded is what an AddressPool says, within what its definition allows.
 func bounded(d, otherwise, least, most time.Duration) time.Duration {
 	return max(least, min(most, cmp.Or(d, otherwise)))
-}
-
-// token returns the token of a key, or why there is none.
-func (c *Caller) token(key string) (token, problem string) {
-	if key == "" {
-		return "", ""
-	}
-	const secret = "Secret " + v1alpha1.Namespace + "/" + v1alpha1.HookSecretName
-	tokens := c.Tokens()
-	token = strings.TrimSpace(string(tokens[key]))
-	switch {
-	case tokens == nil:
-		return "", secret + " was not read yet"
-	case token == "":
-		return "", secret + ` has no key "` + key + `"`
-	case strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return "", secret + `: key "` + key + `" is no bearer token`
-	}
-	return token, ""
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/ccmadm/ccmadm/provider/announce"
 )
 
-// endpoint stands for all endpoints, in the time of a test.
-type endpoint struct {
+// playedEndpoint stands for all endpoints, in the time of a test.
+type playedEndpoint struct {
 	mu      sync.Mutex
 	calls   []order
 	running map[string]int
@@ -32,7 +32,7 @@ type endpoint struct {
 	answers func(order) answer
 }
 
-func (e *endpoint) send(ctx context.Context, o order) answer {
+func (e *playedEndpoint) send(ctx context.Context, o order) answer {
 	e.mu.Lock()
 	e.calls = append(e.calls, o)
 	e.running[o.body.Address]++
@@ -59,7 +59,7 @@ func (e *endpoint) send(ctx context.Context, o order) answer {
 }
 
 // seen are the addresses that were called for since the last look, in order.
-func (e *endpoint) seen() []string {
+func (e *playedEndpoint) seen() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var list []string
@@ -71,21 +71,21 @@ func (e *endpoint) seen() []string {
 	return list
 }
 
-func (e *endpoint) lastToken() string {
+func (e *playedEndpoint) lastToken() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.last
 }
 
 // all are the calls since the last look, and how many were cancelled since the beginning.
-func (e *endpoint) all() ([]order, int) {
+func (e *playedEndpoint) all() ([]order, int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return slices.Clone(e.calls), e.ended
 }
 
 // now has the endpoint answer so from now on, or take so long for addresses of a pool.
-func (e *endpoint) now(change func()) {
+func (e *playedEndpoint) now(change func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	change()
@@ -94,11 +94,11 @@ func (e *endpoint) now(change func()) {
 const first, second = "203.0.113.7", "203.0.113.8"
 
 // runs gives a test an agent in a time of its own.
-func runs(t *testing.T, test func(t *testing.T, a *agent, e *endpoint, v *announce.View)) {
+func runs(t *testing.T, test func(t *testing.T, a *agent, e *playedEndpoint, v *announce.View)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		a := newAgent()
-		e := &endpoint{running: map[string]int{}, takes: map[string]time.Duration{}}
+		e := &playedEndpoint{running: map[string]int{}, takes: map[string]time.Duration{}}
 		a.send = e.send
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -128,7 +128,7 @@ func wants(t *testing.T, what string, got []string, want ...string) {
 func addr(text string) netip.Addr { return netip.MustParseAddr(text) }
 
 func TestCaller_CallsWhileItOwns(t *testing.T) {
-	runs(t, func(t *testing.T, a *agent, e *endpoint, _ *announce.View) {
+	runs(t, func(t *testing.T, a *agent, e *playedEndpoint, _ *announce.View) {
 		wants(t, "nothing is owned", e.seen())
 		a.Take(addr(first))
 		synctest.Wait()
@@ -147,7 +147,7 @@ func TestCaller_CallsWhileItOwns(t *testing.T) {
 }
 
 func TestCaller_Retries(t *testing.T) {
-	runs(t, func(t *testing.T, a *agent, e *endpoint, v *announce.View) {
+	runs(t, func(t *testing.T, a *agent, e *playedEndpoint, v *announce.View) {
 		e.now(func() {
 			e.answers = func(o order) answer {
 				if o.body.Address == first {
@@ -198,7 +198,7 @@ func TestCaller_Retries(t *testing.T) {
 
 // A call ends when the address is lost, and one that is taken again waits for its end.
 func TestCaller_EndsAtLoss(t *testing.T) {
-	runs(t, func(t *testing.T, a *agent, e *endpoint, _ *announce.View) {
+	runs(t, func(t *testing.T, a *agent, e *playedEndpoint, _ *announce.View) {
 		e.now(func() { e.takes["public"] = time.Hour })
 		a.Take(addr(first))
 		synctest.Wait()
@@ -229,7 +229,7 @@ func TestCaller_EndsAtLoss(t *testing.T) {
 
 // What hangs in one pool holds up no other pool, and of its own only what is beyond the limit, until a call has timed out.
 func TestCaller_Hangs(t *testing.T) {
-	runs(t, func(t *testing.T, a *agent, e *endpoint, v *announce.View) {
+	runs(t, func(t *testing.T, a *agent, e *playedEndpoint, v *announce.View) {
 		var many []string
 		for i := range maxCalls + 1 {
 			many = append(many, fmt.Sprintf("198.51.100.%d", i))
@@ -268,7 +268,7 @@ func TestCaller_Hangs(t *testing.T) {
 }
 
 func TestCaller_Changes(t *testing.T) {
-	runs(t, func(t *testing.T, a *agent, e *endpoint, v *announce.View) {
+	runs(t, func(t *testing.T, a *agent, e *playedEndpoint, v *announce.View) {
 		a.Take(addr(first))
 		set := func(what string, change func(), want ...string) {
 			t.Helper()
@@ -312,7 +312,7 @@ func TestCaller_Changes(t *testing.T) {
 
 // However many Services share an address, the body has the first ones by name.
 func TestCaller_ManyServices(t *testing.T) {
-	runs(t, func(t *testing.T, a *agent, e *endpoint, v *announce.View) {
+	runs(t, func(t *testing.T, a *agent, e *playedEndpoint, v *announce.View) {
 		next := *v
 		next.Claims = slices.Clone(v.Claims)
 		next.Claims[0].Services = nil

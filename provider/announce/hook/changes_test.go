@@ -16,7 +16,7 @@ import (
 )
 
 // hung has many addresses in a pool whose endpoint answers nothing for a minute, and an agent that owns them all.
-func hung(t *testing.T, a *agent, e *endpoint) (hooked func(v1alpha1.PoolHook), addresses int) {
+func hung(t *testing.T, a *agent, e *playedEndpoint) (hooked func(v1alpha1.PoolHook), addresses int) {
 	t.Helper()
 	e.now(func() { e.takes["https://hung"] = time.Minute })
 	var many []string
@@ -54,7 +54,7 @@ func TestCaller_ChangesWhileItHangs(t *testing.T) {
 		}, func(o order) bool { return o.token == "new" }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			runs(t, func(t *testing.T, a *agent, e *endpoint, _ *announce.View) {
+			runs(t, func(t *testing.T, a *agent, e *playedEndpoint, _ *announce.View) {
 				a.do(func() { a.tokens = map[string][]byte{"cloud": []byte("old")} })
 				hooked, addresses := hung(t, a, e)
 				if n := len(e.seen()); n != maxCalls {
@@ -85,7 +85,7 @@ func TestCaller_ChangesWhileItHangs(t *testing.T) {
 
 // A call in flight ends when what it sends has changed, and not when only times have.
 func TestCaller_ChangesDuringACall(t *testing.T) {
-	runs(t, func(t *testing.T, a *agent, e *endpoint, v *announce.View) {
+	runs(t, func(t *testing.T, a *agent, e *playedEndpoint, v *announce.View) {
 		e.now(func() { e.takes["public"] = 10 * time.Second })
 		a.Take(addr(first))
 		time.Sleep(time.Second)
@@ -121,7 +121,7 @@ func renamed(a *agent, v *announce.View, providerID string, reversed bool) {
 
 // What changes again and again is called for as an address that comes and goes is, and another order of InternalIPs is no change.
 func TestCaller_ChangesAgainAndAgain(t *testing.T) {
-	runs(t, func(t *testing.T, a *agent, e *endpoint, v *announce.View) {
+	runs(t, func(t *testing.T, a *agent, e *playedEndpoint, v *announce.View) {
 		a.Take(addr(first))
 		time.Sleep(2 * time.Second)
 		_ = e.seen()
@@ -147,7 +147,7 @@ func TestCaller_ChangesAgainAndAgain(t *testing.T) {
 
 // Changes end neither a pause that an endpoint asked for, nor those after calls that fail.
 func TestCaller_ChangesWhileItFails(t *testing.T) {
-	runs(t, func(t *testing.T, a *agent, e *endpoint, v *announce.View) {
+	runs(t, func(t *testing.T, a *agent, e *playedEndpoint, v *announce.View) {
 		e.now(func() {
 			e.answers = func(order) answer { return answer{problem: "answers 429 Too Many Requests", after: 4 * time.Minute} }
 		})
@@ -172,7 +172,7 @@ func TestCaller_ChangesWhileItFails(t *testing.T) {
 
 // An endpoint that was changed is called at once, however often, and while another call is held back.
 func TestCaller_ChangesOfTheHook(t *testing.T) {
-	runs(t, func(t *testing.T, a *agent, e *endpoint, v *announce.View) {
+	runs(t, func(t *testing.T, a *agent, e *playedEndpoint, v *announce.View) {
 		a.Take(addr(first))
 		for i := range 25 { // the last call is held back until second 3
 			renamed(a, v, fmt.Sprint("cloud://", i), false)

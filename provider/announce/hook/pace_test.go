@@ -22,7 +22,7 @@ func flap(a *agent, lasts time.Duration) {
 
 // An address that a Node takes again and again is called for after 1, 2, 4 ... 60 seconds, and at once when that has ended for a time.
 func TestCaller_Flaps(t *testing.T) {
-	runs(t, func(t *testing.T, a *agent, e *endpoint, _ *announce.View) {
+	runs(t, func(t *testing.T, a *agent, e *playedEndpoint, _ *announce.View) {
 		flap(a, 100*time.Millisecond)
 		wants(t, "the first time", e.seen(), first)
 		time.Sleep(3 * time.Second)
@@ -52,7 +52,7 @@ func TestCaller_Flaps(t *testing.T) {
 // Retries do not begin from the shortest pause at each takeover, but after one that did not have to wait: takeovers that are minutes apart
 // are no flapping, and what fails may do so for a moment.
 func TestCaller_FlapsAndFails(t *testing.T) {
-	runs(t, func(t *testing.T, a *agent, e *endpoint, _ *announce.View) {
+	runs(t, func(t *testing.T, a *agent, e *playedEndpoint, _ *announce.View) {
 		e.now(func() { e.answers = func(order) answer { return answer{problem: "answers 503 Service Unavailable"} } })
 		flap(a, 10*time.Minute)
 		_ = e.seen()
@@ -87,7 +87,7 @@ func TestCaller_FlapsAndFails(t *testing.T) {
 
 // What is known of addresses that this Node has not taken for long is forgotten.
 func TestCaller_ForgetsPaces(t *testing.T) {
-	runs(t, func(t *testing.T, a *agent, _ *endpoint, _ *announce.View) {
+	runs(t, func(t *testing.T, a *agent, _ *playedEndpoint, _ *announce.View) {
 		var many []string
 		for i := range 200 {
 			many = append(many, fmt.Sprintf("198.51.100.%d", i))
@@ -111,7 +111,7 @@ func TestCaller_ForgetsPaces(t *testing.T) {
 
 // Calls after Retry-After come no sooner than that, and not all at once.
 func TestCaller_RetryAfterIsSpread(t *testing.T) {
-	runs(t, func(t *testing.T, a *agent, e *endpoint, _ *announce.View) {
+	runs(t, func(t *testing.T, a *agent, e *playedEndpoint, _ *announce.View) {
 		e.now(func() {
 			e.answers = func(order) answer { return answer{problem: "answers 503 Service Unavailable", after: 2 * time.Minute} }
 		})
@@ -131,7 +131,7 @@ func TestCaller_RetryAfterIsSpread(t *testing.T) {
 
 // Retry-After outlives the ownership of the address that was answered, and holds for all addresses of the endpoint.
 func TestCaller_RetryAfterIsKept(t *testing.T) {
-	runs(t, func(t *testing.T, a *agent, e *endpoint, v *announce.View) {
+	runs(t, func(t *testing.T, a *agent, e *playedEndpoint, v *announce.View) {
 		next := *v
 		next.Pools = map[string]*v1alpha1.AddressPool{"public": v.Pools["public"].DeepCopy()}
 		next.Pools["public"].Spec.Hook.RepeatAfter.Duration = 15 * time.Minute
@@ -158,7 +158,7 @@ func TestCaller_RetryAfterIsKept(t *testing.T) {
 
 // An endpoint that was changed has not said Retry-After.
 func TestCaller_RetryAfterOfAnotherURL(t *testing.T) {
-	runs(t, func(t *testing.T, a *agent, e *endpoint, v *announce.View) {
+	runs(t, func(t *testing.T, a *agent, e *playedEndpoint, v *announce.View) {
 		e.now(func() {
 			e.answers = func(order) answer { return answer{problem: "answers 429 Too Many Requests", after: 5 * time.Minute} }
 		})
@@ -176,7 +176,7 @@ func TestCaller_RetryAfterOfAnotherURL(t *testing.T) {
 
 // An address whose first call is held back is reported, without an Event, until that call.
 func TestCaller_ReportsLater(t *testing.T) {
-	runs(t, func(t *testing.T, a *agent, e *endpoint, _ *announce.View) {
+	runs(t, func(t *testing.T, a *agent, e *playedEndpoint, _ *announce.View) {
 		reports := func(what, want string) {
 			t.Helper()
 			synctest.Wait()

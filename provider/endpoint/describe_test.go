@@ -1,4 +1,4 @@
-package hook
+package endpoint
 
 import (
 	"crypto/tls"
@@ -60,7 +60,7 @@ func TestDescribe(t *testing.T) {
 			texts := map[string]bool{}
 			for attempt := range 3 {
 				err := &url.Error{Op: "Put", URL: "https://internal.example.com/route", Err: tt.err(attempt)}
-				text := describe(t.Context(), err, order{})
+				text := Endpoint{}.describe(t.Context(), err)
 				texts[text] = true
 				if !strings.HasPrefix(text, tt.want) || strings.Contains(text, "internal") || strings.Contains(text, "10.0.0.") {
 					t.Errorf("got %q, want %q", text, tt.want)
