@@ -19,6 +19,8 @@ const (
 	NoPoolServes        ID = "L14"
 	ProxyBinds          ID = "L15"
 	NoReadyEndpoint     ID = "L16"
+	IPAMPending         ID = "L17"
+	IPAMRefused         ID = "L18"
 )
 
 // pending is about Services that wait for an address.
@@ -68,6 +70,16 @@ func pending() []Kind {
 			ID: NoPoolServes, Reason: "NoPoolServes", Title: "No AddressPool serves the Service", Severity: SeverityError,
 			Why: "Every pool is disabled, has autoAssign: false, or its selectors do not match this Service.",
 			Do:  "change serve or autoAssign of a pool, or name one in ccmadm.dev/address-pool",
+		},
+		{
+			ID: IPAMPending, Reason: "IPAMPending", Title: "IPAM of the AddressPool has not given an address", Severity: SeverityWarning,
+			Why: "The pool has spec.ipam: that endpoint chooses addresses, and the cloud-controller-manager asks it until it answers.",
+			Do:  "check the endpoint, its certificate and Secret kube-system/ccmadm-ipam; the message has what it answers",
+		},
+		{
+			ID: IPAMRefused, Reason: "IPAMRefused", Title: "IPAM of the AddressPool gives no address that can be used", Severity: SeverityError,
+			Why: "It has none left for the Service, or answers an address that is outside of the pool, reserved, or another Service's.",
+			Do:  "correct the IPAM, or ranges and exclude of the pool",
 		},
 		{
 			ID: ProxyBinds, Reason: "ProxyBinds", Severity: SeverityError,

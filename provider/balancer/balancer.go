@@ -6,7 +6,7 @@
 // it answers from the last pass. [Release] gives everything back where load balancers are off.
 //
 // Reads: Services, Nodes, EndpointSlices, Namespaces, ServiceCIDRs, AddressPools, BGPPeers, NodeAgents, NodeAgentLeases,
-// NodeAnnouncements, kube-proxy's ConfigMap, and its claims.
+// NodeAnnouncements, kube-proxy's ConfigMap, its claims, and what IPAMs of AddressPools answer (ipam.go).
 // Writes: claims, which are IPAddress objects; annotation ccmadm.dev/allocated, condition
 // ccmadm.dev/LoadBalancerReady, status and Events of Services, and the finalizer of those with our class; status of
 // AddressPools and BGPPeers; on NodeAgents that report no more an annotation that takes their vote.
@@ -38,6 +38,7 @@ import (
 	"github.com/ccmadm/ccmadm/provider/agents"
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
+	"github.com/ccmadm/ccmadm/provider/balancer/ipam"
 	"github.com/ccmadm/ccmadm/provider/changes"
 	"github.com/ccmadm/ccmadm/provider/controlplane"
 	"github.com/ccmadm/ccmadm/provider/objects"
@@ -94,6 +95,8 @@ type Balancer struct {
 	counted   map[types.UID]time.Time // when the status of an AddressPool was written last
 	worked    time.Duration           // that the last pass took before it wrote
 	counts    atomic.Pointer[counts]  // of the last pass; nil before the first
+	ipam      *ipam.Keeper
+	cleared   map[types.UID]bool // Services for which no IPAM has an address any more that no claim has, by the last pass
 }
 
 // New makes a Balancer. It sends no request.
@@ -104,6 +107,7 @@ func New(s Settings) (*Balancer, error) {
 		refused: refusals{}, liveness: objects.Liveness{}, counted: map[types.UID]time.Time{},
 		silence: silenceWatch{liveness: objects.Liveness{}, told: map[string]string{}},
 	}
+	b.ipam = ipam.New(ipam.Settings{Tokens: b.ipamTokens, Changed: b.hurry})
 	if err := b.caches.follow(b.changed, b.hurry, b.reported); err != nil {
 		return nil, fmt.Errorf("watch: %w", err)
 	}
@@ -151,6 +155,7 @@ func (b *Balancer) Run(ctx context.Context) {
 	for _, w := range b.caches.own() {
 		go w.RunWithContext(ctx)
 	}
+	go b.ipam.Run(ctx)
 	var p changes.Pace
 	retry := minRetry
 	for next := tick; ; {
@@ -201,8 +206,9 @@ func (b *Balancer) pass(ctx context.Context) (time.Time, error) {
 	b.worked = time.Since(began)
 	err := b.write(ctx, p, statuses, e.Machines.Proxy.There, forgotten(objects.List[*corev1.Service](b.caches.services.GetStore())))
 	b.mu.Lock()
-	b.statuses = statuses
+	b.statuses, b.cleared = statuses, clearedBy(s, p)
 	b.mu.Unlock()
+	b.ask(p)
 	b.counts.Store(countsOf(e, statuses))
 	b.awaits.Store(slices.ContainsFunc(slices.Collect(maps.Values(statuses)), func(st *evaluation.Status) bool {
 		return !st.Complete && !st.Elsewhere && st.Problem == nil
@@ -250,7 +256,7 @@ func (b *Balancer) look(now time.Time, endpoints map[netip.Addr]bool) (*allocato
 		Now: now, Nodes: e.Machines.Addresses, Pools: e.Pools, Peers: len(c.peers.GetStore().ListKeys()) > 0,
 		Namespaces: e.Machines.Namespaces,
 		Conflicts:  map[netip.Addr]bool{}, Lingering: map[netip.Addr]bool{}, Announced: reports.Announced, Present: c.present(),
-		Plane: e.Machines.Plane,
+		Plane: e.Machines.Plane, Leases: b.ipam.Leases(), Asked: map[types.UID][]allocator.LeaseKey{},
 	}
 	e.Machines.Proxy = c.proxyMode()
 	e.Machines.Plausible(hosts, cidrs, s.Present, b.NodeNetworks)
@@ -265,6 +271,9 @@ func (b *Balancer) look(now time.Time, endpoints map[netip.Addr]bool) (*allocato
 	for _, service := range objects.List[*corev1.Service](c.services.GetStore()) {
 		there[service.UID] = true
 		s.Note(service)
+		if keys := allocator.AskedOf(service); len(keys) > 0 {
+			s.Asked[service.UID] = keys
+		}
 		if !b.released[service.UID] || service.Spec.LoadBalancerClass != nil {
 			s.Known = append(s.Known, service)
 		}

@@ -40,7 +40,7 @@ func (b *Balancer) count(ctx context.Context, s *allocator.Snapshot, p *allocato
 	there := map[types.UID]bool{}
 	for _, pool := range s.Pools {
 		there[pool.UID] = true
-		status := poolStatus(pool, p, s.Pools, s.Now)
+		status := poolStatus(pool, p, s.Pools, b.ipam.Trouble(pool.Name), s.Now)
 		if equality.Semantic.DeepEqual(status, &pool.Status) {
 			continue
 		}
@@ -117,7 +117,7 @@ func (b *Balancer) nameOverlaps(p *allocator.Pool) {
 }
 
 // poolStatus counts. An address that another pool has, too, is counted once.
-func poolStatus(p *allocator.Pool, plan *allocator.Plan, pools []*allocator.Pool, now time.Time) *v1alpha1.AddressPoolStatus {
+func poolStatus(p *allocator.Pool, plan *allocator.Plan, pools []*allocator.Pool, trouble string, now time.Time) *v1alpha1.AddressPoolStatus {
 	status := p.Status.DeepCopy()
 	status.Assigned, status.Quarantined, status.ObservedGeneration = 0, 0, p.Generation
 	left := new(big.Int)
@@ -154,7 +154,26 @@ func poolStatus(p *allocator.Pool, plan *allocator.Plan, pools []*allocator.Pool
 	}
 	status.Available = left.String()
 	meta.SetStatusCondition(&status.Conditions, ready)
+	setIPAM(status, p, trouble, now)
 	return status
+}
+
+// ipamCondition is that of AddressPools with an IPAM: False while it cannot be asked.
+const ipamCondition = "IPAM"
+
+func setIPAM(status *v1alpha1.AddressPoolStatus, p *allocator.Pool, trouble string, now time.Time) {
+	c := metav1.Condition{
+		Type: ipamCondition, Status: metav1.ConditionTrue, Reason: "Answers", Message: "no call has failed for a minute",
+		ObservedGeneration: p.Generation, LastTransitionTime: metav1.NewTime(now),
+	}
+	if trouble != "" {
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, finding.IPAMPending.Kind().Reason, "the IPAM "+trouble
+	}
+	if p.Spec.IPAM == nil {
+		meta.RemoveStatusCondition(&status.Conditions, ipamCondition)
+	} else {
+		meta.SetStatusCondition(&status.Conditions, c)
+	}
 }
 
 // peerStatus is what agents that live report of a peer.

@@ -1,6 +1,8 @@
 package balancer
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/cloud-provider/service/helpers"
@@ -17,7 +19,8 @@ func forgotten(services []*corev1.Service) []*corev1.Service {
 	var list []*corev1.Service
 	for _, service := range services {
 		cleans := service.DeletionTimestamp != nil && helpers.HasLBFinalizer(service)
-		if !allocator.Served(service) && !cleans && allocator.Condition(service) != nil {
+		said := allocator.Condition(service) != nil || len(allocator.AskedOf(service)) > 0
+		if !allocator.Served(service) && !cleans && said {
 			list = append(list, service)
 		}
 	}
@@ -25,10 +28,11 @@ func forgotten(services []*corev1.Service) []*corev1.Service {
 }
 
 // forget removes from such a Service the condition and, if it is being deleted, the addresses. kube-proxy serves them until
-// the object is gone, also when another Service has them.
-func forget(service *corev1.Service) *evaluation.Status {
+// the object is gone, also when another Service has them. Asked is where an IPAM may still have an address for it.
+func forget(service *corev1.Service, asked []allocator.LeaseKey, now time.Time) *evaluation.Status {
 	st := &evaluation.Status{Service: service, After: service.DeepCopy()}
 	meta.RemoveStatusCondition(&st.After.Status.Conditions, v1alpha1.LoadBalancerReady)
+	allocator.RecordAsked(st.After, asked, now)
 	if service.DeletionTimestamp != nil {
 		st.After.Status.LoadBalancer.Ingress = nil
 	}

@@ -2,6 +2,7 @@ package balancer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"k8s.io/cloud-provider/api"
 	"k8s.io/cloud-provider/service/helpers"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 	"github.com/ccmadm/ccmadm/provider/objects"
@@ -68,7 +70,7 @@ func (b *Balancer) EnsureLoadBalancer(ctx context.Context, _ string, service *co
 		known := b.cached(service)
 		st = b.statusOf(service)
 		published = st != nil && st.Complete && known != nil && allocator.Condition(known) != nil
-		return published || st != nil && (st.Elsewhere || st.Problem != nil)
+		return published || st != nil && (st.Elsewhere || st.Problem != nil && !errors.Is(st.Problem, allocator.ErrUnanswered))
 	})
 	switch {
 	case st == nil:
@@ -77,7 +79,7 @@ func (b *Balancer) EnsureLoadBalancer(ctx context.Context, _ string, service *co
 		}
 	case published:
 		return st.After.Status.LoadBalancer.DeepCopy(), nil
-	case st.Problem != nil && !st.Elsewhere:
+	case st.Problem != nil && !st.Elsewhere && st.Problem.ID != finding.IPAMPending: // the IPAM is asked again by itself
 		return nil, fmt.Errorf("%s: %w; %s", st.Problem.Reason, st.Problem, st.Problem.Do)
 	}
 	return nil, cloudprovider.ImplementedElsewhere
@@ -100,7 +102,7 @@ func (b *Balancer) UpdateLoadBalancer(context.Context, string, *corev1.Service, 
 }
 
 // EnsureLoadBalancerDeleted returns when nothing is claimed any more. The addresses are kept for a while, for a Service
-// of the same name.
+// of the same name. What an IPAM has for the Service without a claim is released first: nothing would know of it afterwards.
 func (b *Balancer) EnsureLoadBalancerDeleted(ctx context.Context, _ string, service *corev1.Service) error {
 	if w := b.caches.unknown(); w != nil {
 		return b.notYet(w)
@@ -109,8 +111,18 @@ func (b *Balancer) EnsureLoadBalancerDeleted(ctx context.Context, _ string, serv
 	b.released[service.UID] = true
 	b.mu.Unlock()
 	b.hurry()
-	if b.until(ctx, func() bool { return !b.claims(allocator.NameOf(service)) }) {
+	var problem string
+	if b.until(ctx, func() bool {
+		if b.claims(allocator.NameOf(service)) {
+			return false
+		}
+		problem = b.leased(service)
+		return problem == ""
+	}) {
 		return nil
+	}
+	if problem != "" {
+		return api.NewRetryError(problem, retryAfter)
 	}
 	return api.NewRetryError("its addresses are still claimed", retryAfter)
 }

@@ -143,7 +143,7 @@ func TestCount_Overlapping(t *testing.T) {
 	s := w.snapshot()
 	p := allocator.Allocate(s)
 	for _, pool := range s.Pools {
-		got := poolStatus(pool, p, s.Pools, w.now)
+		got := poolStatus(pool, p, s.Pools, "", w.now)
 		want := v1alpha1.AddressPoolStatus{Available: "0"}
 		if pool.Name == "older" {
 			want = v1alpha1.AddressPoolStatus{Assigned: 1, Quarantined: 1, Available: "12"}
@@ -216,7 +216,7 @@ func TestPools_AddressesOfOthers(t *testing.T) {
 		}
 	}
 	pools := w.snapshot().Pools
-	c := poolStatus(pools[0], p.Plan, pools, w.now)
+	c := poolStatus(pools[0], p.Plan, pools, "", w.now)
 	if c.Available != "0" || c.Conditions[0].Status != metav1.ConditionTrue || c.Conditions[0].Reason != overlapReason {
 		t.Errorf("got status %+v", c)
 	}

@@ -3,6 +3,7 @@ package balancer
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -52,7 +53,7 @@ func (b *Balancer) write(
 		})
 	}
 	w.each(len(forgotten), func(i int) error {
-		return b.writeService(ctx, forget(forgotten[i]), w)
+		return b.writeService(ctx, forget(forgotten[i], p.Records[forgotten[i].UID], b.Now()), w)
 	})
 	w.wait(ctx)
 	if len(w.refused) > 0 {
@@ -254,12 +255,15 @@ func (b *Balancer) writeService(ctx context.Context, st *evaluation.Status, w *w
 	before, now := allocator.Condition(st.Service), allocator.Condition(st.After)
 	switch {
 	case now == nil || before != nil && before.Reason == now.Reason && before.Message == now.Message:
-	case st.Problem != nil && st.Problem.ID == finding.NoReadyEndpoint: // pods of a new Service are on their way
+	case st.Problem != nil && (st.Problem.ID == finding.NoReadyEndpoint || errors.Is(st.Problem, allocator.ErrUnanswered)):
+		// Pods of a new Service are on their way, or its address.
 		b.Recorder.Event(st.Service, corev1.EventTypeNormal, now.Reason, finding.Clean(now.Message))
 	case st.Problem != nil:
 		b.Recorder.Event(st.Service, corev1.EventTypeWarning, now.Reason, finding.Clean(now.Message))
 	case st.Mistyped != "" && (before == nil || !strings.HasSuffix(before.Message, st.Mistyped)):
 		b.Recorder.Event(st.Service, corev1.EventTypeWarning, "UnknownAnnotation", st.Mistyped)
+	case st.Remark != "" && (before == nil || !strings.Contains(before.Message, st.Remark)):
+		b.Recorder.Event(st.Service, corev1.EventTypeWarning, "IPAMDiffers", finding.Clean(st.Remark))
 	}
 	return nil
 }

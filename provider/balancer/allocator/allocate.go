@@ -29,6 +29,7 @@ type allocation struct {
 	// shareable are made when the first Service looks for one, and exhausted are pools without any free address of a family.
 	shareable shareable
 	exhausted map[poolFamily]bool
+	held      map[LeaseKey]*Claim // by what IPAMs have
 }
 
 type poolFamily struct {
@@ -42,7 +43,8 @@ type poolFamily struct {
 func Allocate(s *Snapshot) *Plan {
 	a := &allocation{Snapshot: s, Plan: Plan{
 		Claims: map[netip.Addr]*Claim{}, Services: map[types.NamespacedName]*Assignment{},
-	}, reserved: map[types.NamespacedName][]netip.Addr{}, exhausted: map[poolFamily]bool{}}
+		Calls: map[LeaseKey]*LeaseCall{}, Records: map[types.UID][]LeaseKey{},
+	}, reserved: map[types.NamespacedName][]netip.Addr{}, exhausted: map[poolFamily]bool{}, held: map[LeaseKey]*Claim{}}
 	a.begin()
 	a.keep()
 	a.each(a.restore)
@@ -61,6 +63,8 @@ func Allocate(s *Snapshot) *Plan {
 		a.allOrNone(as)
 	}
 	a.settle()
+	a.renew()
+	a.record()
 	return &a.Plan
 }
 
@@ -110,7 +114,16 @@ func (a *allocation) keep() {
 	var list []*Claim
 	for _, c := range a.Present {
 		c = c.copied()
-		if a.Plane.Has(c.Address) {
+		if c.Lease.UID != "" {
+			a.held[c.Lease] = c
+		}
+		switch {
+		case !a.Plane.Has(c.Address):
+		case c.Lease.UID != "" && !a.Leases[c.Lease].Released: // an IPAM has it still
+			if c.Live() {
+				c.Released, c.Probed = a.Now.Truncate(time.Second), time.Time{}
+			}
+		default:
 			a.Drop = append(a.Drop, c)
 			continue
 		}
@@ -189,6 +202,9 @@ func (a *allocation) allOrNone(as *Assignment) {
 	if len(as.Addresses()) > 0 {
 		return
 	}
+	if as.waits != nil && (as.Problem == nil || as.Problem.ID == finding.NoSuchFamily && !NeedsAll(as.Service)) {
+		as.Problem = as.waits
+	}
 	name := NameOf(as.Service)
 	for ipv6, address := range as.By {
 		c := a.Claims[address]
@@ -230,7 +246,11 @@ func (a *allocation) settle() {
 			if a.Lingering[address] {
 				continue
 			}
-			if len(c.Owners) == 0 || !end.After(a.Now) {
+			over := len(c.Owners) == 0 || !end.After(a.Now)
+			if over && !a.release(c) {
+				continue
+			}
+			if over {
 				delete(a.Claims, address)
 				a.Drop = append(a.Drop, c)
 			} else if a.Wake.IsZero() || end.Before(a.Wake) {

@@ -24,6 +24,8 @@ type Claim struct {
 	Owners   []types.NamespacedName
 	Probed   time.Time
 	Released time.Time
+	// Lease is under what an IPAM has the address, if one has it.
+	Lease LeaseKey
 	// Object is nil for a claim that is not written yet.
 	Object *networkingv1.IPAddress
 }
@@ -41,6 +43,7 @@ func ParseClaim(object *networkingv1.IPAddress) (*Claim, bool) {
 		Parent: types.NamespacedName{Namespace: parent.Namespace, Name: parent.Name}, Object: object,
 		Probed: parseTime(said[v1alpha1.ClaimProbedAnnotation]), Released: parseTime(said[v1alpha1.ClaimReleasedAnnotation]),
 	}
+	c.Lease = parseLease(said[v1alpha1.ClaimLeaseAnnotation], address.Is6())
 	if said[v1alpha1.ClaimParentLeftAnnotation] == "" {
 		c.Owners = append(c.Owners, c.Parent)
 	}
@@ -111,6 +114,7 @@ func (c *Claim) Render() *networkingv1.IPAddress {
 	for key, value := range map[string]string{
 		v1alpha1.ClaimPoolAnnotation: c.Pool, v1alpha1.ClaimLevelAnnotation: string(c.Level),
 		v1alpha1.ClaimSharersAnnotation: strings.Join(sharers, ","), v1alpha1.ClaimParentLeftAnnotation: left,
+		v1alpha1.ClaimLeaseAnnotation:  c.Lease.String(),
 		v1alpha1.ClaimProbedAnnotation: formatTime(c.Probed), v1alpha1.ClaimReleasedAnnotation: formatTime(c.Released),
 	} {
 		if value == "" {

@@ -115,7 +115,10 @@ func (a *allocation) couldHave(as *Assignment, address netip.Addr) bool {
 	case a.mayTake(as, address) != nil, a.Conflicts[address]:
 		return false
 	case c == nil:
-		return true
+		p := PoolOf(a.Pools, address)
+		return p.Spec.IPAM == nil || a.Leases[LeaseKey{p.Name, as.Service.UID, address.Is6()}].Address == address
+	case a.ending(c):
+		return false
 	case !c.Live():
 		return a.mayRevive(as, c)
 	}

@@ -26,6 +26,8 @@ type Snapshot struct {
 	Nodes      map[netip.Addr]bool // addresses of Nodes
 	Announced  map[netip.Addr]bool // by agents that live
 	Plane      controlplane.Addresses
+	Leases     map[LeaseKey]Lease       // what IPAMs have answered
+	Asked      map[types.UID][]LeaseKey // by Services that say so: an IPAM may have an address for them that no claim has
 }
 
 // Plan is what claims should be.
@@ -38,6 +40,12 @@ type Plan struct {
 	Services map[types.NamespacedName]*Assignment
 	// Wake is when a quarantine ends, if any.
 	Wake time.Time
+	// Calls are what IPAMs are to be asked.
+	Calls map[LeaseKey]*LeaseCall
+	// Records are what the status of Services has to say of that before they are asked; empty: nothing any more.
+	Records map[types.UID][]LeaseKey
+	// Left are addresses that an IPAM may have for ever, since its pool is gone, or has no IPAM any more.
+	Left []LeaseKey
 }
 
 // Assignment is what a Service gets.
@@ -54,6 +62,10 @@ type Assignment struct {
 	Moot bool
 	// Problem is what it does not get. It may have addresses all the same.
 	Problem *finding.Finding
+	// Remark is what else there is to say of the addresses that it has.
+	Remark string
+	// waits is for the answer of which IPAM.
+	waits *finding.Finding
 	// unshared is why it may not have an address any more that it has had with others.
 	unshared *finding.Finding
 	place    int // among all Services by age

@@ -23,8 +23,9 @@ func (a *allocation) adoptAnnotation(as *Assignment, ipv6 bool) {
 	a.adopt(as, ipv6, Earlier(as.Service, false), a.take)
 }
 
+// adoptStatus asks no IPAM: what is published is in use.
 func (a *allocation) adoptStatus(as *Assignment, ipv6 bool) {
-	a.adopt(as, ipv6, Earlier(as.Service, true), a.take)
+	a.adopt(as, ipv6, Earlier(as.Service, true), a.takeOwn)
 }
 
 // restore claims again what a Service has by its annotation and its status, where the claim was lost, whatever pools give
@@ -101,7 +102,8 @@ func (a *allocation) choose(as *Assignment, ipv6 bool) {
 	current, has := as.By[ipv6]
 	_, asks := a.wanted(as, ipv6)
 	switch {
-	case asks, len(as.Request.addresses) == 0 && as.Problem != nil && !has && as.Problem.ID != finding.SharingConflict:
+	case asks, len(as.Request.addresses) == 0 && as.Problem != nil && !has && as.Problem.ID != finding.SharingConflict &&
+		as.Problem.ID != finding.IPAMPending:
 		return // what it asks for is wrong
 	case has && as.Request.reassign:
 		as.Reassigned = a.move(as, ipv6, func() *finding.Finding { return a.takeAny(as, ipv6) }) || as.Reassigned
@@ -110,6 +112,9 @@ func (a *allocation) choose(as *Assignment, ipv6 bool) {
 	case !has && a.share(as, ipv6):
 	case !has:
 		problem := a.takeAny(as, ipv6)
+		if problem != nil && problem.ID == finding.IPAMPending && as.waits == nil {
+			as.waits = problem
+		}
 		if problem != nil && (NeedsAll(as.Service) || len(as.By) == 0 && ipv6 == lastFamily(as.Service)) {
 			as.fail(as.withLoss(problem))
 		}
@@ -133,7 +138,16 @@ func (a *allocation) takeAny(as *Assignment, ipv6 bool) *finding.Finding {
 		return problem
 	}
 	free := func(address netip.Addr) bool { return a.Claims[address] == nil && !a.Conflicts[address] }
+	var refused *finding.Finding
 	for _, p := range pools {
+		if p.Spec.IPAM != nil {
+			problem := a.leased(as, p, ipv6, netip.Addr{})
+			if problem == nil || problem.ID == finding.IPAMPending {
+				return problem
+			}
+			refused = problem
+			continue
+		}
 		if a.exhausted[poolFamily{p.Name, ipv6}] {
 			continue
 		}
@@ -142,6 +156,9 @@ func (a *allocation) takeAny(as *Assignment, ipv6 bool) *finding.Finding {
 			return nil
 		}
 		a.exhausted[poolFamily{p.Name, ipv6}] = true // claims that end are reserved until settle
+	}
+	if refused != nil {
+		return refused
 	}
 	var names []string
 	for _, p := range pools {
@@ -188,6 +205,17 @@ func (a *allocation) poolsFor(as *Assignment, ipv6 bool) ([]*Pool, *finding.Find
 
 // take gives a certain address to a Service, or says why not.
 func (a *allocation) take(as *Assignment, address netip.Addr) *finding.Finding {
+	if p := PoolOf(a.Pools, address); p != nil && p.Spec.IPAM != nil && a.Claims[address] == nil {
+		if problem := a.mayTake(as, address); problem != nil {
+			return problem
+		}
+		return a.leased(as, p, address.Is6(), address)
+	}
+	return a.takeOwn(as, address)
+}
+
+// takeOwn is take for an address that no IPAM needs to be asked for.
+func (a *allocation) takeOwn(as *Assignment, address netip.Addr) *finding.Finding {
 	if problem := a.mayTake(as, address); problem != nil {
 		return problem
 	}
@@ -228,6 +256,8 @@ func (a *allocation) join(as *Assignment, address netip.Addr) *finding.Finding {
 	case c == nil:
 		a.claim(as, address, p)
 		return nil
+	case a.ending(c):
+		return finding.AddressInUse.Errorf("%s is being released by the IPAM of AddressPool/%s", address, c.Lease.Pool)
 	case !c.Live() && !a.mayRevive(as, c):
 		return finding.AddressInUse.Errorf("%s is reserved for Service/%s until %s", address, c.keptFor(),
 			formatTime(c.Released.Add(p.reuseAfter())))

@@ -43,6 +43,8 @@ type Status struct {
 	Problem   *finding.Finding
 	// Note is what there is to say beside, and mistyped what the condition says of an annotation.
 	Note, Mistyped string
+	// Remark is what there is to say of the addresses that it has.
+	Remark string
 }
 
 // Inputs is what statuses depend on.
@@ -83,7 +85,8 @@ func (e *Inputs) Statuses() map[types.NamespacedName]*Status {
 
 // status evaluates one Service.
 func (e *Inputs) status(as *allocator.Assignment) *Status {
-	st := &Status{Service: as.Service, After: as.Service.DeepCopy(), Problem: as.Problem, Mistyped: mistyped(as.Service)}
+	st := &Status{Service: as.Service, After: as.Service.DeepCopy(), Problem: as.Problem, Mistyped: mistyped(as.Service), Remark: as.Remark}
+	allocator.RecordAsked(st.After, e.Plan.Records[as.Service.UID], e.Now)
 	asksUs := as.Request.NodeIP || as.Service.Spec.LoadBalancerClass != nil
 	if e.elsewhere && !asksUs && len(as.By) == 0 && allocator.Condition(as.Service) == nil {
 		st.Elsewhere = true
@@ -148,7 +151,14 @@ func (e *Inputs) claimed(as *allocator.Assignment, st *Status) {
 		return
 	}
 	announced := Join(addresses) + " at level " + string(e.Plan.Claims[addresses[0]].Level)
-	st.says(metav1.ConditionTrue, allocator.AnnouncedReason, announced+e.failingHooks(addresses), e.Now)
+	st.says(metav1.ConditionTrue, allocator.AnnouncedReason, announced+e.failingHooks(addresses)+st.remarks(), e.Now)
+}
+
+func (st *Status) remarks() string {
+	if st.Remark == "" {
+		return ""
+	}
+	return "; " + st.Remark
 }
 
 // failingHooks adds to a message why the provider may send an address to another machine, though it is announced.

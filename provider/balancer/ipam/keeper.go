@@ -1,0 +1,274 @@
+// Package ipam asks the IPAMs of AddressPools for addresses, and has them released.
+//
+// Start at [Keeper.Set], which is told what to ask after each pass, and [Keeper.Leases], which has what was answered. call.go has the
+// protocol.
+//
+// Reads: a Secret with tokens. Writes: requests to IPAMs, and nothing in the cluster.
+// Running it twice: each request may come again, and the IPAM answers as before.
+// It will not: wait in a pass, make two calls for one Service and family at a time or more than 16 for a pool, or forget an address since
+// an IPAM cannot be asked.
+package ipam
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+)
+
+const (
+	// maxCalls is how many calls for one pool are under way at once.
+	maxCalls = 16
+	// retryFirst and retryMost are the shortest and the longest pause after a call that failed; each is twice the one before.
+	retryFirst, retryMost = time.Second, time.Minute
+	// troubled is how long after a failure an IPAM is said to fail: one that fails now and then is not written about with each call.
+	troubled = time.Minute
+
+	defaultTimeout, defaultRenew = 10 * time.Second, 5 * time.Minute
+)
+
+// Settings are what a Keeper works with.
+type Settings struct {
+	// Tokens reads Secret [v1alpha1.IPAMSecretName]. Without an error, nil data stands for a Secret that does not exist.
+	Tokens func(context.Context) (map[string][]byte, error)
+	// Changed is called when an answer differs from the one before. It must not wait.
+	Changed func()
+}
+
+// Order is what is to be asked, and of which IPAM.
+type Order struct {
+	allocator.LeaseCall
+	IPAM v1alpha1.PoolIPAM
+	// Cluster tells this cluster from others.
+	Cluster string
+}
+
+// Keeper asks IPAMs.
+type Keeper struct {
+	Settings
+	wake   chan struct{}
+	tokens tokens
+
+	mu      sync.Mutex
+	entries map[allocator.LeaseKey]*entry
+	calls   map[string]int        // under way, by pool
+	holds   map[string]time.Time  // until when a pool's IPAM wants to be left alone
+	trouble map[string]*lastError // by pool
+}
+
+// entry is what is asked for one Service and family.
+type entry struct {
+	order   Order
+	version int // of the order
+	gone    bool
+	running bool
+	due     time.Time
+	last    time.Time // when the last call began
+	retry   time.Duration
+	lease   allocator.Lease
+}
+
+type lastError struct {
+	text string
+	at   time.Time
+}
+
+// New makes a Keeper. It asks nothing.
+func New(s Settings) *Keeper {
+	return &Keeper{
+		Settings: s, wake: make(chan struct{}, 1), entries: map[allocator.LeaseKey]*entry{}, calls: map[string]int{},
+		holds: map[string]time.Time{}, trouble: map[string]*lastError{},
+	}
+}
+
+// Set replaces what is to be asked. What is no longer in it is forgotten once its call has ended.
+func (k *Keeper) Set(orders map[allocator.LeaseKey]Order) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := time.Now()
+	for key, e := range k.entries {
+		if _, there := orders[key]; there {
+			continue
+		}
+		e.gone = true
+		e.version++
+		if !e.running {
+			delete(k.entries, key)
+		}
+	}
+	for key, order := range orders {
+		order.IPAM.Timeout.Duration = bounded(order.IPAM.Timeout.Duration, defaultTimeout, time.Second, time.Minute)
+		order.IPAM.RenewAfter.Duration = bounded(order.IPAM.RenewAfter.Duration, defaultRenew, 10*time.Second, 24*time.Hour)
+		e := k.entries[key]
+		if e == nil {
+			e = &entry{order: order, due: now, lease: allocator.Lease{Releasing: order.Release}}
+			k.entries[key] = e
+			continue
+		}
+		e.replace(order, now)
+	}
+	k.look()
+}
+
+// replace takes an order that may differ from the one before. Another question is asked soon: tenants can change it as often as they like.
+func (e *entry) replace(order Order, now time.Time) {
+	before := e.order
+	e.order = order
+	contact := func(o Order) [3]string { return [3]string{o.IPAM.URL, o.IPAM.CA, o.IPAM.TokenKey} }
+	if contact(before) != contact(order) { // administrators write it, and wait
+		e.last, e.retry = time.Time{}, 0
+	}
+	given := e.lease.Address.IsValid() && e.lease.Address == order.Address && !order.Release
+	switch {
+	case e.gone, before.Release != order.Release, contact(before) != contact(order),
+		!given && (!e.lease.Answers(order.Wanted) || before.From != order.From):
+		e.version++
+		e.gone, e.due = false, later(now, e.last.Add(max(retryFirst, e.retry)))
+		e.lease = allocator.Lease{Wanted: order.Wanted, Releasing: order.Release}
+	case order.Unfit && !before.Unfit:
+		e.due = now.Add(retryFirst)
+	}
+}
+
+// Leases are what IPAMs have answered.
+func (k *Keeper) Leases() map[allocator.LeaseKey]allocator.Lease {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	leases := map[allocator.LeaseKey]allocator.Lease{}
+	for key, e := range k.entries {
+		if !e.gone {
+			leases[key] = e.lease
+		}
+	}
+	return leases
+}
+
+// Trouble is why the IPAM of a pool could not be asked within the last minute; empty: it could, or there was no reason to.
+func (k *Keeper) Trouble(pool string) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if t := k.trouble[pool]; t != nil && time.Since(t.at) < troubled {
+		return t.text
+	}
+	return ""
+}
+
+// Run asks until ctx is done.
+func (k *Keeper) Run(ctx context.Context) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	for {
+		next := k.start(ctx, &running)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(next):
+		case <-k.wake:
+		}
+	}
+}
+
+func (k *Keeper) look() {
+	select {
+	case k.wake <- struct{}{}:
+	default: // it will anyway
+	}
+}
+
+// start begins the calls that are due, and returns when the next one is. Renewals come after what Services wait for.
+func (k *Keeper) start(ctx context.Context, running *sync.WaitGroup) time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now, next := time.Now(), time.Minute
+	maps.DeleteFunc(k.holds, func(_ string, until time.Time) bool { return !now.Before(until) })
+	var renewals []allocator.LeaseKey
+	for key, e := range k.entries {
+		due := later(e.due, k.holds[key.Pool])
+		switch {
+		case e.running || e.gone || k.calls[key.Pool] >= maxCalls:
+		case due.After(now):
+			next = min(next, due.Sub(now))
+		case e.order.Address.IsValid() && !e.order.Release:
+			renewals = append(renewals, key)
+		default:
+			k.begin(ctx, running, key, e)
+		}
+	}
+	for _, key := range renewals {
+		if k.calls[key.Pool] < maxCalls {
+			k.begin(ctx, running, key, k.entries[key])
+		}
+	}
+	return next
+}
+
+// begin makes one call. The caller has the lock.
+func (k *Keeper) begin(ctx context.Context, running *sync.WaitGroup, key allocator.LeaseKey, e *entry) {
+	k.calls[key.Pool]++
+	e.running, e.last = true, time.Now()
+	order, version := e.order, e.version
+	running.Go(func() {
+		r := k.call(ctx, order)
+		k.mu.Lock()
+		k.calls[key.Pool]--
+		e.running = false
+		changed := ctx.Err() == nil && k.end(key, e, r, version)
+		k.mu.Unlock()
+		if changed {
+			k.Changed()
+		}
+		k.look()
+	})
+}
+
+// end keeps what became of a call, unless another question has taken its place, and returns whether that is news. The caller has the lock.
+func (k *Keeper) end(key allocator.LeaseKey, e *entry, r result, version int) bool {
+	now := time.Now()
+	if after := min(r.after, e.order.IPAM.RenewAfter.Duration); after > 0 {
+		k.holds[key.Pool] = later(k.holds[key.Pool], now.Add(wait.Jitter(after, 0.1)))
+	}
+	if r.failed() {
+		k.trouble[key.Pool] = &lastError{r.problem, now}
+	}
+	switch {
+	case e.gone:
+		delete(k.entries, key)
+		return false
+	case e.version != version:
+		return false
+	}
+	before := e.lease
+	r.apply(&e.lease, e.order)
+	e.due = now.Add(jitter(e.order.IPAM.RenewAfter.Duration))
+	if r.problem != "" || e.order.Unfit {
+		e.retry = min(max(retryFirst, 2*e.retry), retryMost)
+		e.due = now.Add(jitter(e.retry))
+	} else {
+		e.retry = 0
+	}
+	if e.lease.Released {
+		e.due = now.Add(retryMost) // the next pass takes the order back
+	}
+	return e.lease != before
+}
+
+// bounded is what an AddressPool says, within what its definition allows.
+func bounded(d, otherwise, least, most time.Duration) time.Duration {
+	return max(least, min(most, cmp.Or(d, otherwise)))
+}
+
+// jitter makes it up to a tenth shorter or longer, so that not all are due at once.
+func jitter(d time.Duration) time.Duration { return wait.Jitter(d*9/10, 2.0/9) }
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
