@@ -286,7 +286,9 @@ func TestIPAM_Refused(t *testing.T) {
 				t.Errorf("claims: %v", w.objects)
 			}
 			web.Spec.Type = corev1.ServiceTypeClusterIP
-			w.until("its answer is released", func(planned) bool { return !strings.Contains(p.state(), "lan/"+string(web.UID)) && len(allocator.AskedOf(web)) == 0 })
+			w.until("its answer is released", func(planned) bool {
+				return !strings.Contains(p.state(), "lan/"+string(web.UID)) && len(allocator.AskedOf(web)) == 0
+			})
 		})
 	}
 }

@@ -47,6 +47,7 @@ func checks() map[string]string {
 		"cloud-init/worker.yaml":                  "TestCloudInit",
 		"cluster-api/cluster.yaml":                "TestClusterAPI",
 		"floating-address/receiver.py":            "TestFloatingAddress",
+		"ipam/netbox.py":                          "TestIPAM",
 		"kind/kind.yaml":                          "TestKind",
 		"minikube/start.sh":                       "TestMinikube",
 	}
