@@ -27,16 +27,17 @@ import (
 // played is an IPAM. It has one address for each path.
 type played struct {
 	*httptest.Server
-	mu     sync.Mutex
-	free   []string
-	has    map[string]string // by path
-	status int               // that it answers instead; 0: none
-	calls  []string
+	cluster string // that it expects
+	mu      sync.Mutex
+	free    []string
+	has     map[string]string // by path
+	status  int               // that it answers instead; 0: none
+	calls   []string
 }
 
 func newPlayed(t *testing.T, free ...string) *played {
 	t.Helper()
-	p := &played{free: free, has: map[string]string{}}
+	p := &played{cluster: "c1", free: free, has: map[string]string{}}
 	p.Server = httptest.NewTLSServer(p)
 	t.Cleanup(p.Close)
 	return p
@@ -47,7 +48,7 @@ func (p *played) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	err := json.NewDecoder(r.Body).Decode(&body)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	path := strings.TrimPrefix(r.URL.Path, "/c1/")
+	path := strings.TrimPrefix(r.URL.Path, "/"+p.cluster+"/")
 	p.calls = append(p.calls, r.Method+" "+path)
 	switch {
 	case err != nil || r.Header.Get("Authorization") != "Bearer good" || path == r.URL.Path:
