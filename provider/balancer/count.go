@@ -117,7 +117,10 @@ func (b *Balancer) nameOverlaps(p *allocator.Pool) {
 }
 
 // poolStatus counts. An address that another pool has, too, is counted once.
-func poolStatus(p *allocator.Pool, plan *allocator.Plan, pools []*allocator.Pool, trouble string, now time.Time) *v1alpha1.AddressPoolStatus {
+// Trouble is why its IPAM fails.
+func poolStatus(
+	p *allocator.Pool, plan *allocator.Plan, pools []*allocator.Pool, trouble string, now time.Time,
+) *v1alpha1.AddressPoolStatus {
 	status := p.Status.DeepCopy()
 	status.Assigned, status.Quarantined, status.ObservedGeneration = 0, 0, p.Generation
 	left := new(big.Int)

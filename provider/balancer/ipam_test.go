@@ -2,20 +2,15 @@ package balancer
 
 import (
 	"context"
-	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"net/netip"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
@@ -23,95 +18,6 @@ import (
 	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 	"github.com/ccmadm/ccmadm/provider/balancer/ipam"
 )
-
-// played is an IPAM. It has one address for each path.
-type played struct {
-	*httptest.Server
-	cluster string // that it expects
-	mu      sync.Mutex
-	free    []string
-	has     map[string]string // by path
-	status  int               // that it answers instead; 0: none
-	calls   []string
-}
-
-func newPlayed(t *testing.T, free ...string) *played {
-	t.Helper()
-	p := &played{cluster: "c1", free: free, has: map[string]string{}}
-	p.Server = httptest.NewTLSServer(p)
-	t.Cleanup(p.Close)
-	return p
-}
-
-func (p *played) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var body ipam.Body
-	err := json.NewDecoder(r.Body).Decode(&body)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	path := strings.TrimPrefix(r.URL.Path, "/"+p.cluster+"/")
-	p.calls = append(p.calls, r.Method+" "+path)
-	switch {
-	case err != nil || r.Header.Get("Authorization") != "Bearer good" || path == r.URL.Path:
-		w.WriteHeader(http.StatusBadRequest)
-	case p.status != 0:
-		w.WriteHeader(p.status)
-	case r.Method == http.MethodDelete:
-		if p.has[path] != "" {
-			p.free = append(p.free, p.has[path])
-		}
-		delete(p.has, path)
-		w.WriteHeader(http.StatusNoContent)
-	default:
-		p.put(w, path, body)
-	}
-}
-
-func (p *played) put(w http.ResponseWriter, path string, body ipam.Body) {
-	if from := body.From + "/" + body.Family; body.From != "" && p.has[path] == "" && p.has[from] == body.Address {
-		p.has[path] = body.Address
-		delete(p.has, from)
-	}
-	for i, address := range p.free {
-		if p.has[path] == "" && (body.Wanted == "" || body.Wanted == address) && strings.Contains(address, ":") == (body.Family == "ipv6") {
-			p.has[path] = address
-			p.free = append(p.free[:i:i], p.free[i+1:]...)
-			break
-		}
-	}
-	if p.has[path] == "" {
-		w.WriteHeader(http.StatusConflict)
-		return
-	}
-	_ = json.NewEncoder(w).Encode(map[string]string{"address": p.has[path]})
-}
-
-// now changes it.
-func (p *played) now(change func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	change()
-}
-
-func (p *played) state() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var list []string
-	for path, address := range p.has {
-		list = append(list, path+"="+address)
-	}
-	return fmt.Sprint(list)
-}
-
-// pool is an AddressPool with this IPAM.
-func (p *played) pool(name string, ranges ...string) *v1alpha1.AddressPool {
-	pool := addressPool(name, ranges...)
-	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.Certificate().Raw})
-	pool.Spec.IPAM = &v1alpha1.PoolIPAM{
-		URL: p.URL, CA: string(ca), TokenKey: "k", Timeout: metav1.Duration{Duration: 5 * time.Second},
-		RenewAfter: metav1.Duration{Duration: time.Hour},
-	}
-	return pool
-}
 
 // ipamWorld is a world with a keeper, as a Balancer has one.
 type ipamWorld struct {

@@ -87,7 +87,8 @@ func (e Endpoint) Call(ctx context.Context, method string, body any) Answer {
 	return a
 }
 
-// Token returns the token of a key, or why there is none. Tokens are those of the Secret; nil: it was not read yet. No key: no token is sent.
+// Token returns the token of a key, or why there is none. Tokens are those of the Secret; nil: it was not read yet. Without a key no token
+// is sent.
 func Token(secret string, tokens map[string][]byte, key string) (token, problem string) {
 	if key == "" {
 		return "", ""
