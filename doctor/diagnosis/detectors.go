@@ -22,6 +22,7 @@ func detectors() []detector {
 	others := slices.Concat(stopped, leaderless, []finding.ID{finding.LeaseLost}) // lost to another holder
 	return []detector{
 		{"webhooks", []string{partValidating, partMutating}, unserved, nil, byGuards, true},
+		{"callouts", []string{partValidating, partMutating}, ofSnapshot(unansweredCalls), []finding.ID{finding.WriteRefused}, refusing, true},
 		{"scheduling", []string{partPods, partDeployments, partDaemonSets, partNodes}, scheduling, slices.Concat(unplaced, leaderless), nil, true},
 		{"admission", []string{partEvents}, refusedPods, slices.Concat(unplaced, leaderless), nil, true},
 		{"what pods refer to", []string{partPods}, missingObjects, slices.Concat(unplaced, leaderless), nil, true},

@@ -15,7 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/callouts"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/doctor/requests"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -90,6 +92,15 @@ func TestDiagnose(t *testing.T) {
 		}, "B7(1)>W20(11)"},
 		{"a webhook that is served", []func(*Snapshot){webhook(2)}, ""},
 		{"a webhook of which that is not known", []func(*Snapshot){webhook(-1)}, ""},
+		{"a webhook for another namespace that does not answer, and is why a write is refused", []func(*Snapshot){
+			callout(func(c *callouts.Callout) { c.Fails = "x509: certificate signed by unknown authority" }),
+			refusal(`failed calling webhook "gate.example.org": x509`),
+		}, "Q14(1)>Q9(1)"},
+		{"a webhook that does not answer, and something else refuses a write", []func(*Snapshot){
+			callout(func(c *callouts.Callout) { c.Fails = "timeout" }), refusal("exceeded quota: none"),
+		}, "Q14(1) Q9(1)"},
+		{"a webhook for another namespace without endpoint", []func(*Snapshot){callout(func(c *callouts.Callout) { c.Ready = 0 })}, "B7(1)"},
+		{"a webhook for another namespace that answers", []func(*Snapshot){callout(func(*callouts.Callout) {})}, ""},
 		{"port taken", crash("failed to create listener: failed to listen on 0.0.0.0:10258: listen tcp 0.0.0.0:10258: bind: address already in use"), "B10(1)>W26(11)"},
 		{"a flag that is gone", crash("Error: unknown flag: --port"), "B13(1)>W26(11)"},
 		{"no cluster ID, as AWS says it", crash(`Cloud provider could not be initialized: could not init cloud provider "aws": AWS cloud failed to find ClusterID`), "B17(1)>W26(11)"},
@@ -185,6 +196,23 @@ func webhook(ready int) func(*Snapshot) {
 			Object: "ValidatingWebhookConfiguration/policy", Name: "pods.example.org", Guards: []string{"pods"}, Namespace: "policy",
 			Service: "policy", Ready: ready,
 		}}
+	}
+}
+
+func callout(change func(*callouts.Callout)) func(*Snapshot) {
+	return func(s *Snapshot) {
+		c := callouts.Callout{
+			Object: "ValidatingWebhookConfiguration/gate", Name: "gate.example.org", Guards: []string{"pods"}, Namespaces: []string{"shop"},
+			Namespace: "gate", Service: "gate", Closed: true, Timeout: 10, Ready: 1,
+		}
+		change(&c)
+		s.Callouts = []callouts.Callout{c}
+	}
+}
+
+func refusal(message string) func(*Snapshot) {
+	return func(s *Snapshot) {
+		s.Served = &requests.Seen{Refused: []requests.Refusal{{Write: "new pod", Message: message}}}
 	}
 }
 

@@ -37,6 +37,7 @@ func Gather(ctx context.Context, c kubernetes.Interface) (*Snapshot, error) {
 	l.managers(ctx, c, profiles)
 	l.besides(ctx, c)
 	l.admission(ctx, c)
+	l.ask(partDefinitions, func() (func(), error) { return nil, l.calls.Definitions(ctx, c.Discovery().RESTClient()) })
 	l.wg.Wait()
 	if l.answered == 0 {
 		return nil, fmt.Errorf("look at the cluster: %w", &s.NotSeen[0])
@@ -255,9 +256,13 @@ func (l *looking) besides(ctx context.Context, c kubernetes.Interface) {
 			external = append(external, "Service/"+svc.Namespace+"/"+svc.Name)
 		}
 		l.parts.Served(svc)
+		l.calls.Service(svc)
 		trimService(svc)
 		return svc.Spec.Type == corev1.ServiceTypeLoadBalancer || slices.Contains(svc.Finalizers, v1alpha1.LoadBalancerFinalizer)
-	}, func(all []corev1.Service) { s.Services, s.ExternalIPs = all, external })
+	}, func(all []corev1.Service) {
+		s.Services, s.ExternalIPs = all, external
+		l.calls.ServicesListed()
+	})
 	l.served(ctx, c)
 }
 
@@ -289,14 +294,20 @@ func (l *looking) admission(ctx context.Context, c kubernetes.Interface) {
 	s := l.snapshot
 	webhooks, system := c.AdmissionregistrationV1(), l.labelsOfSystem(ctx, c)
 	list(ctx, l, partValidating, webhooks.ValidatingWebhookConfigurations().List, "", most,
-		func(w *admissionv1.ValidatingWebhookConfiguration) bool { return len(validating(w, system)) > 0 },
+		func(w *admissionv1.ValidatingWebhookConfiguration) bool {
+			l.calls.Validating(w)
+			return len(validating(w, system)) > 0
+		},
 		func(all []admissionv1.ValidatingWebhookConfiguration) {
 			for i := range all {
 				s.Webhooks = append(s.Webhooks, validating(&all[i], system)...)
 			}
 		})
 	list(ctx, l, partMutating, webhooks.MutatingWebhookConfigurations().List, "", most,
-		func(w *admissionv1.MutatingWebhookConfiguration) bool { return len(mutating(w, system)) > 0 },
+		func(w *admissionv1.MutatingWebhookConfiguration) bool {
+			l.calls.Mutating(w)
+			return len(mutating(w, system)) > 0
+		},
 		func(all []admissionv1.MutatingWebhookConfiguration) {
 			for i := range all {
 				s.Webhooks = append(s.Webhooks, mutating(&all[i], system)...)

@@ -113,6 +113,7 @@ func (l *looking) closer(ctx context.Context, c kubernetes.Interface, profiles t
 		l.ask(podsIn(namespace), func() (func(), error) { return l.pods(ctx, c, profiles, namespace) })
 	}
 	l.webhooks(ctx, c)
+	l.callouts(ctx, c)
 	if m := newView(s).main(); s.Provider == onprem || m != nil && m.Profile != nil && m.Profile.Name == onprem {
 		l.inventory(ctx, c)
 		l.pools(ctx, c)
@@ -124,6 +125,7 @@ func (l *looking) closer(ctx context.Context, c kubernetes.Interface, profiles t
 	})
 	l.requests(ctx, c)
 	l.wg.Wait()
+	l.tryCallouts(ctx, c)
 	v := newView(s)
 	f := v.facts
 	statuses := f.Statuses(nil)

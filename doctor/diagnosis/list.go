@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/pager"
 
+	"github.com/ccmadm/ccmadm/doctor/callouts"
 	"github.com/ccmadm/ccmadm/doctor/components"
 )
 
@@ -27,8 +28,12 @@ type looking struct {
 	wg       sync.WaitGroup
 	slots    chan struct{}
 	parts    components.Collector
+	calls    callouts.Collector
 	// answered is how many were.
 	answered int
+
+	namespacesOnce sync.Once
+	namespacesErr  error
 }
 
 func newLooking(s *Snapshot) *looking {

@@ -29,6 +29,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/redact"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/callouts"
 	"github.com/ccmadm/ccmadm/doctor/components"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/doctor/probe"
@@ -106,6 +107,8 @@ type Snapshot struct {
 	NoPools bool `json:"noPools,omitempty"`
 	// Webhooks are those that fail closed and are served in the cluster.
 	Webhooks []Webhook `json:"webhooks,omitempty"`
+	// Callouts are all webhooks that the API server asks, and what came of asking them.
+	Callouts []callouts.Callout `json:"callouts,omitempty"`
 	// Requests are for kubelets' serving certificates, and have no answer.
 	Requests []certificatesv1.CertificateSigningRequest `json:"requests,omitempty"`
 
@@ -226,6 +229,9 @@ const (
 	partServices    = "services"
 	partValidating  = "validating webhook configurations"
 	partMutating    = "mutating webhook configurations"
+	partDefinitions = "custom resource definitions"
+	partNamespaces  = "namespaces"
+	partCallouts    = "dry runs of webhooks"
 	partRequests    = "certificate signing requests"
 	partKubeadm     = "kubeadm's configuration"
 	partProxy       = "kube-proxy's configuration"

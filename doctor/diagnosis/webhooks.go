@@ -19,6 +19,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/callouts"
 )
 
 // guarded are the resources that a cloud-controller-manager or its pods depend on.
@@ -90,6 +91,11 @@ func selects(s *metav1.LabelSelector, system systemLabels) bool {
 // labelsOfSystem asks once. Where it may not, the label that each namespace has is all that is known.
 func (l *looking) labelsOfSystem(ctx context.Context, c kubernetes.Interface) systemLabels {
 	return sync.OnceValue(func() labels.Set {
+		if err := l.namespaces(ctx, c); err == nil {
+			if set, is := l.calls.Labels(v1alpha1.Namespace); is {
+				return set
+			}
+		}
 		ns, err := c.CoreV1().Namespaces().Get(ctx, v1alpha1.Namespace, metav1.GetOptions{})
 		if err != nil {
 			l.ask("labels of Namespace/"+v1alpha1.Namespace, func() (func(), error) { return nil, err })
@@ -97,6 +103,23 @@ func (l *looking) labelsOfSystem(ctx context.Context, c kubernetes.Interface) sy
 		}
 		return ns.Labels
 	})
+}
+
+// namespaces lists them, once, with their labels.
+func (l *looking) namespaces(ctx context.Context, c kubernetes.Interface) error {
+	l.namespacesOnce.Do(func() {
+		known := map[string]labels.Set{}
+		_, l.namespacesErr = all(ctx, simple(c.CoreV1().Namespaces().List), metav1.ListOptions{}, mostNodes, func(n *corev1.Namespace) bool {
+			if n.DeletionTimestamp == nil {
+				known[n.Name] = n.Labels
+			}
+			return false
+		})
+		if l.namespacesErr == nil {
+			l.calls.Namespaces(known)
+		}
+	})
+	return l.namespacesErr
 }
 
 // matches reports whether the rule is about writing the resource.
@@ -144,9 +167,78 @@ func (l *looking) webhooks(ctx context.Context, c kubernetes.Interface) {
 				for _, i := range services[service] {
 					s.Webhooks[i].Ready = ready
 				}
+				l.calls.Endpoints(service, ready)
 			}, nil
 		})
 	}
+}
+
+// callouts asks for the endpoints of all Services that the API server calls, but those for which webhooks asks.
+func (l *looking) callouts(ctx context.Context, c kubernetes.Interface) {
+	s := l.snapshot
+	if l.calls.Selects() {
+		if err := l.namespaces(ctx, c); err != nil {
+			s.NotSeen = append(s.NotSeen, Unseen(partNamespaces, err))
+		}
+	}
+	left := slices.DeleteFunc(l.calls.Services(), func(service types.NamespacedName) bool {
+		return slices.ContainsFunc(s.Webhooks, func(w Webhook) bool { return w.Namespace == service.Namespace && w.Service == service.Name })
+	})
+	if many := len(left) - mostWebhooks; many > 0 {
+		s.NotSeen = append(s.NotSeen, NotSeen{
+			What:    "endpoints of " + finding.Count(many, "Service") + " of webhooks for other namespaces",
+			Message: fmt.Sprintf("no more than %d are asked for", mostWebhooks),
+		})
+	}
+	for _, service := range left[:min(len(left), mostWebhooks)] {
+		l.ask("endpoints of Service/"+service.String(), func() (func(), error) {
+			ready, err := countEndpoints(ctx, c, service)
+			return func() {
+				if err == nil {
+					l.calls.Endpoints(service, ready)
+				}
+			}, err
+		})
+	}
+}
+
+// tryCallouts asks those that can be asked, in a cluster of kubeadm, as dry runs of writes are in no other.
+func (l *looking) tryCallouts(ctx context.Context, c kubernetes.Interface) {
+	s := l.snapshot
+	if s.Kubeadm == "" || s.notSeen(partNodes) != nil {
+		s.Callouts = l.calls.Seen()
+		return
+	}
+	node := ""
+	if len(s.Nodes) > 0 {
+		node = s.Nodes[0].Name
+	}
+	l.ask(partCallouts, func() (func(), error) {
+		err := l.calls.Try(ctx, c.Discovery().RESTClient(), node)
+		return func() { s.Callouts = l.calls.Seen() }, err
+	})
+}
+
+// unansweredCalls finds callouts that are no webhooks which unserved finds.
+func unansweredCalls(s *Snapshot) []finding.Finding {
+	return callouts.Judge(s.Callouts, func(object, name string) bool {
+		return slices.ContainsFunc(s.Webhooks, func(w Webhook) bool { return w.Ready == 0 && w.Object == object && w.Name == name })
+	})
+}
+
+// refusing leaves what a callout can explain: that a write is refused, where the refusal names it.
+func refusing(v *view, f *finding.Finding, all []finding.ID) []finding.ID {
+	if v.Served == nil || len(v.Served.Refused) == 0 {
+		return nil
+	}
+	for _, r := range v.Served.Refused {
+		if !slices.ContainsFunc(v.Callouts, func(c callouts.Callout) bool {
+			return c.Object == f.Object && c.Name != "" && strings.Contains(r.Message, `"`+c.Name+`"`)
+		}) {
+			return nil
+		}
+	}
+	return all
 }
 
 // slicesOf lists the EndpointSlices of a Service.

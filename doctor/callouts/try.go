@@ -1,0 +1,182 @@
+package callouts
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/redact"
+)
+
+const (
+	// patience is for how long one request may wait. A webhook may be slow once, when it starts or has to ask others: it is asked again.
+	patience = 5 * time.Second
+	// mostTries bounds the requests, atOnce how many are sent at a time.
+	mostTries, atOnce = 16, 8
+)
+
+// answer is what came of a request.
+type answer struct {
+	err error
+	// hung says that there was none in time.
+	hung bool
+}
+
+// Try asks, as dry runs, for writes about which the API server asks webhooks, and for lists whose objects are converted. The error
+// says that something could not be asked.
+func (c *Collector) Try(ctx context.Context, client rest.Interface, node string) error {
+	tries := c.tries(node)
+	answers := make([]answer, len(tries))
+	lasts := cmp.Or(c.patience, patience)
+	each(len(tries), func(i int) { answers[i] = tries[i].ask(ctx, client, lasts) })
+	if slices.ContainsFunc(answers, func(a answer) bool { return a.hung }) {
+		if !serves(ctx, client) {
+			return fmt.Errorf("the API server does not answer other requests either: %w", context.DeadlineExceeded)
+		}
+		each(len(tries), func(i int) {
+			if answers[i].hung {
+				answers[i] = tries[i].ask(ctx, client, lasts)
+			}
+		})
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return c.conclude(tries, answers)
+}
+
+// serves says that the API server answers what no webhook is asked about, and for which it has to ask etcd.
+func serves(ctx context.Context, client rest.Interface) bool {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	_, err := client.Get().AbsPath("/api/v1/namespaces/kube-system/configmaps/kube-root-ca.crt").MaxRetries(0).DoRaw(ctx)
+	return err == nil || apierrors.IsNotFound(err) || apierrors.IsForbidden(err)
+}
+
+func each(n int, do func(int)) {
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, atOnce)
+	for i := range n {
+		slots <- struct{}{}
+		wg.Go(func() {
+			do(i)
+			<-slots
+		})
+	}
+	wg.Wait()
+}
+
+func (t *try) ask(ctx context.Context, client rest.Interface, lasts time.Duration) answer {
+	bounded, cancel := context.WithTimeout(ctx, lasts)
+	defer cancel()
+	request := client.Get().AbsPath(t.path).Param("limit", "1").SetHeader("Accept", "application/json")
+	if t.op != "" {
+		body := []byte("{}")
+		request = client.Patch(types.MergePatchType)
+		if t.body != nil {
+			var err error
+			if body, err = json.Marshal(t.body); err != nil {
+				return answer{err: err}
+			}
+			request = client.Post().SetHeader("Content-Type", "application/json")
+		}
+		request = request.AbsPath(t.path).Param("dryRun", metav1.DryRunAll).Body(body)
+	}
+	err := request.MaxRetries(0).Do(bounded).Error() // 429 is an answer
+	hung := err != nil && ctx.Err() == nil && (errors.Is(bounded.Err(), context.DeadlineExceeded) || apierrors.IsTimeout(err))
+	return answer{err: err, hung: hung}
+}
+
+// The words of the API server: k8s.io/apiserver pkg/admission/plugin/webhook/errors, k8s.io/apiextensions-apiserver pkg/apiserver/conversion.
+var (
+	failedCall  = regexp.MustCompile(`failed calling webhook "([^"]+)": (?:failed to call webhook: )?(.*)`)
+	denial      = regexp.MustCompile(`admission webhook "([^"]+)" denied the request`)
+	failedToCon = regexp.MustCompile(`conversion webhook for .* failed: (.*)`)
+)
+
+// conclude says of each callout what the requests have shown. Of several about which one request was, and which did not answer, those
+// that have answered another are left out; if that leaves several, it is not known which.
+func (c *Collector) conclude(tries []try, answers []answer) error {
+	answered := map[*hook]bool{}
+	var unknown error
+	for i, a := range answers {
+		switch {
+		case a.err == nil:
+			for _, h := range tries[i].asked {
+				answered[h] = true
+			}
+		case a.hung:
+		case tries[i].refused(a.err, answered):
+		case apierrors.IsNotFound(a.err), apierrors.IsInvalid(a.err): // what was to be changed is gone, or another rule stands before
+		default:
+			unknown = a.err
+		}
+	}
+	for _, proven := range []bool{true, false} {
+		for i, a := range answers {
+			if a.hung {
+				tries[i].hangs(answered, proven)
+			}
+		}
+	}
+	return unknown
+}
+
+// hangs says of a request without an answer which webhook is why: where proven, only if no other can be.
+func (t *try) hangs(answered map[*hook]bool, proven bool) {
+	why := "two requests got no answer within 5 s each: " + t.what
+	if t.converts != nil {
+		t.converts.Fails = why
+		return
+	}
+	suspects := slices.DeleteFunc(slices.Clone(t.asked), func(h *hook) bool { return answered[h] })
+	if len(suspects) > 1 {
+		if proven || slices.ContainsFunc(suspects, func(h *hook) bool { return h.Fails != "" }) {
+			return
+		}
+		why += ", about which " + finding.Count(len(suspects), "webhook") + " are asked"
+	}
+	for _, h := range suspects {
+		h.Fails = cmp.Or(h.Fails, why)
+	}
+}
+
+// refused keeps who has refused a request, and why. False: it was none of those that were to be asked.
+func (t *try) refused(err error, answered map[*hook]bool) bool {
+	text := err.Error()
+	if m := failedToCon.FindStringSubmatch(text); m != nil && t.converts != nil {
+		t.converts.Fails = t.what + ": " + finding.Clean(redact.Text(m[1]))
+		return true
+	}
+	if m := denial.FindStringSubmatch(text); m != nil {
+		for _, h := range t.asked {
+			if h.Name == m[1] {
+				answered[h] = true
+			}
+		}
+		return true
+	}
+	m := failedCall.FindStringSubmatch(text)
+	if m == nil {
+		return false
+	}
+	for _, h := range t.asked {
+		if h.Name == m[1] && h.Fails == "" {
+			h.Fails = t.what + ": " + finding.Clean(redact.Text(m[2]))
+			return true
+		}
+	}
+	return true
+}
