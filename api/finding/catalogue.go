@@ -31,7 +31,7 @@ func Catalogue() []Kind {
 		diagnosed(), lasting(),
 		hostKubelet(), hostMachine(),
 		probed(),
-		components(),
+		components(), common(),
 		upgrades(), upgradesAhead(), upgradesHalfDone(),
 		records(),
 	)

@@ -82,7 +82,6 @@ const (
 	ServiceWithoutPods     ID = "Q11"
 	ConfigurationMissing   ID = "Q12"
 	SandboxFails           ID = "Q13"
-	CalloutFails           ID = "Q14"
 )
 
 // components is about the parts of a cluster.
@@ -162,13 +161,6 @@ func components() []Kind {
 			Why: "The container runtime or the CNI plugin refuses the sandbox of a pod, its network, before any image is pulled. The Node is Ready, " +
 				"and the scheduler places more pods on it.",
 			Do: "correct what the message names: the CNI plugin or its configuration on the Node, its free addresses, or the container runtime",
-		},
-		{
-			ID: CalloutFails, Reason: "CalloutFails", Title: "API server gets no answer from a webhook", Severity: SeverityError,
-			Why: "The API server asks webhooks while a client waits. One that accepts the connection and does not answer holds up each request " +
-				"that it guards, also where it fails open; one that converts objects keeps them from being read.",
-			Do:    "correct the pods of the webhook, the ports of its Service, or its certificate (caBundle)",
-			Links: []string{"https://kubernetes.io/docs/concepts/cluster-administration/admission-webhooks-good-practices/"},
 		},
 	}
 }

@@ -52,7 +52,7 @@ func TestDiagnose_KubeadmNotSeen(t *testing.T) {
 	d := Diagnose(newSnapshot(templates.Deployment, 1, func(s *Snapshot) {
 		s.NotSeen = []NotSeen{{What: partKubeadm, Message: "it took too long"}}
 	}))
-	want := []string{"Services that every cluster depends on", "components that kubeadm made", "requests"}
+	want := []string{"Services that every cluster depends on", "components that kubeadm made", "requests", "settings of several places"}
 	if got := slices.Sorted(maps.Keys(d.NotLooked)); !slices.Equal(got, want) {
 		t.Errorf("not looked for: got %q, want %q", got, want)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/agreement"
 	"github.com/ccmadm/ccmadm/doctor/components"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/doctor/requests"
@@ -37,6 +38,10 @@ func Gather(ctx context.Context, c kubernetes.Interface) (*Snapshot, error) {
 	l.managers(ctx, c, profiles)
 	l.besides(ctx, c)
 	l.admission(ctx, c)
+	l.ask(partServiceNets, func() (func(), error) {
+		all, err := agreement.AskServiceCIDRs(ctx, c.Discovery().RESTClient())
+		return func() { s.Settings.ServiceCIDRs = all }, err
+	})
 	l.ask(partDefinitions, func() (func(), error) { return nil, l.calls.Definitions(ctx, c.Discovery().RESTClient()) })
 	l.wg.Wait()
 	if l.answered == 0 {
@@ -67,6 +72,7 @@ func (l *looking) cluster(ctx context.Context, c kubernetes.Interface) {
 			return func() {
 				text := cm.Data[read.key]
 				read.keep(text)
+				s.Settings.Take(read.namespace+"/"+read.name, cm.Data)
 				if read.workload != "" {
 					l.parts.Configured(read.workload)
 				}

@@ -11,10 +11,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	nodeutil "k8s.io/component-helpers/node/util"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/redact"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/agreement"
 	"github.com/ccmadm/ccmadm/doctor/components"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/templates"
@@ -126,6 +128,7 @@ func (l *looking) closer(ctx context.Context, c kubernetes.Interface, profiles t
 	l.requests(ctx, c)
 	l.wg.Wait()
 	l.tryCallouts(ctx, c)
+	l.settings(ctx, c)
 	v := newView(s)
 	f := v.facts
 	statuses := f.Statuses(nil)
@@ -137,6 +140,27 @@ func (l *looking) closer(ctx context.Context, c kubernetes.Interface, profiles t
 	l.ask("flags of kubelets", func() (func(), error) {
 		answers := nodes.AskKubelets(ctx, c, statuses, s.Heartbeats)
 		return func() { s.Answers = answers }, nil
+	})
+}
+
+// settings asks some of the kubelets that work what they run with.
+func (l *looking) settings(ctx context.Context, c kubernetes.Interface) {
+	s := l.snapshot
+	if p := l.parts.ProxyPod(); p != nil && len(p.Spec.Containers) > 0 {
+		s.Settings.ProxyImage = finding.Clean(p.Spec.Containers[0].Image)
+	}
+	if s.Kubeadm == "" {
+		return
+	}
+	var names []string
+	for i := range s.Nodes {
+		if _, ready := nodeutil.GetNodeCondition(&s.Nodes[i].Status, corev1.NodeReady); ready != nil && ready.Status == corev1.ConditionTrue {
+			names = append(names, s.Nodes[i].Name)
+		}
+	}
+	l.ask("settings of kubelets", func() (func(), error) {
+		told := agreement.AskKubelets(ctx, c.Discovery().RESTClient(), names[:min(len(names), agreement.MostKubelets)])
+		return func() { s.Settings.Kubelets = told }, nil
 	})
 }
 

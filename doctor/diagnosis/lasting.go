@@ -13,6 +13,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/agreement"
 	"github.com/ccmadm/ccmadm/doctor/components"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
@@ -289,6 +290,23 @@ func judged(judge func(*components.Seen, components.Cluster) []finding.Finding) 
 	return func(v *view) []finding.Finding { return judge(v.Components, v.inCluster()) }
 }
 
+// disagreements compares what several places state, of a cluster that kubeadm made.
+func disagreements(s *Snapshot) []finding.Finding {
+	if s.Kubeadm == "" || s.Components == nil {
+		return nil
+	}
+	config := readClusterConfiguration(s.Kubeadm)
+	c := agreement.Cluster{
+		Settings: &s.Settings, Endpoint: config.Endpoint, PodSubnet: config.Networking.PodSubnet, ServiceSubnet: config.Networking.ServiceSubnet,
+		Domain: config.Networking.DNSDomain, DNS: s.ClusterDNS, Resolvers: s.Components.Resolvers, Addresses: map[string]string{},
+		Nodes: s.Nodes, Static: s.Components.Static,
+	}
+	for _, service := range s.Components.Services {
+		c.Addresses[service.Object] = service.Address
+	}
+	return agreement.Judge(c)
+}
+
 // deviations compares what runs in kube-system with what belongs there.
 func deviations(v *view) []finding.Finding {
 	list := components.Judge(v.Components, v.inCluster())
@@ -330,6 +348,7 @@ func unusable(s *Snapshot) []finding.Finding {
 type clusterConfiguration struct {
 	APIVersion      string `json:"apiVersion"`
 	CertificatesDir string `json:"certificatesDir"`
+	Endpoint        string `json:"controlPlaneEndpoint"`
 	Etcd            struct {
 		Local struct {
 			DataDir string `json:"dataDir"`
@@ -339,6 +358,7 @@ type clusterConfiguration struct {
 	Networking struct {
 		ServiceSubnet string `json:"serviceSubnet"`
 		PodSubnet     string `json:"podSubnet"`
+		DNSDomain     string `json:"dnsDomain"`
 	} `json:"networking"`
 }
 

@@ -29,6 +29,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/redact"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/agreement"
 	"github.com/ccmadm/ccmadm/doctor/callouts"
 	"github.com/ccmadm/ccmadm/doctor/components"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
@@ -66,6 +67,8 @@ type Snapshot struct {
 	Kubeadm string `json:"kubeadm,omitempty"`
 	// ClusterDNS is the address that kubelets tell pods to ask, by the KubeletConfiguration in the cluster.
 	ClusterDNS string `json:"clusterDNS,omitempty"`
+	// Settings is what several places of the cluster state, and that has to be the same.
+	Settings agreement.Settings `json:"settings,omitzero"`
 	// Configurations are ConfigMaps that kubeadm made and that cannot be used.
 	Configurations []Configuration `json:"configurations,omitempty"`
 
@@ -232,6 +235,7 @@ const (
 	partDefinitions = "custom resource definitions"
 	partNamespaces  = "namespaces"
 	partCallouts    = "dry runs of webhooks"
+	partServiceNets = "service CIDRs"
 	partRequests    = "certificate signing requests"
 	partKubeadm     = "kubeadm's configuration"
 	partProxy       = "kube-proxy's configuration"
