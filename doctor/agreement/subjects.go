@@ -29,25 +29,43 @@ func (c *Cluster) subjects() []subject {
 	pods = append(pods, c.flags("kube-controller-manager", "cluster-cidr")...)
 	services = append(services, c.flags("kube-apiserver", "service-cluster-ip-range")...)
 	services = append(services, c.flags("kube-controller-manager", "service-cluster-ip-range")...)
-	pods = append(pods, statement{place: "kube-proxy", object: proxy, value: c.ProxyCIDR, next: inProxy(`clusterCIDR: .*`, "clusterCIDR: ", cidrs)})
+	pods = append(pods, statement{
+		place: "kube-proxy", object: proxy, value: c.ProxyCIDR, next: inProxy(`clusterCIDR: .*`, "clusterCIDR: ", cidrs),
+	})
 	services = append(services, statement{
 		place: "ServiceCIDR kubernetes", object: "ServiceCIDR/kubernetes", value: strings.Join(c.ServiceCIDRs["kubernetes"], ","),
 		next: func(string) string { return "kubectl describe servicecidr kubernetes" },
 	})
 	domains := []statement{
 		{byKubeadm, configured, c.Domain, false, replaced("kube-system", "kubeadm-config", `dnsDomain: .*`, "dnsDomain: ", domain)},
-		{"kubelet-config", "ConfigMap/kube-system/kubelet-config", c.KubeletDomain, false, replaced("kube-system", "kubelet-config", `clusterDomain: .*`, "clusterDomain: ", domain)},
+		{
+			"kubelet-config", "ConfigMap/kube-system/kubelet-config", c.KubeletDomain, false,
+			replaced("kube-system", "kubelet-config", `clusterDomain: .*`, "clusterDomain: ", domain),
+		},
 		{"CoreDNS", "ConfigMap/kube-system/coredns", c.Zones, false, c.inCorefile},
 	}
 	return []subject{
 		{"network of pods", "what kube-proxy takes for a pod is none, or the other way round", sameNetworks, pods},
 		{"network of Services", "new Services get addresses of another network than the API server has", sameNetworks, services},
 		{"domain of the cluster", "names of Services do not resolve in pods", sameDomain, append(domains, c.domains()...)},
-		{"address of the API server", "they use, or tell machines that join, an address that the cluster does not have, or one machine for all", sameServer, []statement{
-			{byKubeadm, configured, c.Endpoint, false, replaced("kube-system", "kubeadm-config", `controlPlaneEndpoint: .*`, "controlPlaneEndpoint: ", host)},
-			{"cluster-info", "ConfigMap/kube-public/cluster-info", c.InfoServer, false, replaced("kube-public", "cluster-info", `server: .*`, "server: https://", host)},
-			{"kube-proxy", proxy, c.ProxyServer, false, inProxy(`server: .*`, "server: https://", host)},
-		}},
+		{
+			"address of the API server", "some use, or tell machines that join, an address that the cluster does not have, or one machine for all",
+			sameServer, c.servers(),
+		},
+	}
+}
+
+func (c *Cluster) servers() []statement {
+	return []statement{
+		{
+			byKubeadm, configured, c.Endpoint, false,
+			replaced("kube-system", "kubeadm-config", `controlPlaneEndpoint: .*`, "controlPlaneEndpoint: ", host),
+		},
+		{
+			"cluster-info", "ConfigMap/kube-public/cluster-info", c.InfoServer, false,
+			replaced("kube-public", "cluster-info", `server: .*`, "server: https://", host),
+		},
+		{"kube-proxy", proxy, c.ProxyServer, false, inProxy(`server: .*`, "server: https://", host)},
 	}
 }
 
@@ -61,7 +79,9 @@ func (c *Cluster) flags(component, flag string) []statement {
 	}
 	var list []statement
 	for _, value := range slices.Sorted(maps.Keys(on)) {
-		list = append(list, statement{place: component + " on " + names(on[value]), object: "Node/" + on[value][0], value: value, elsewhere: true})
+		list = append(list, statement{
+			place: component + " on " + names(on[value]), object: "Node/" + on[value][0], value: value, elsewhere: true,
+		})
 	}
 	return list
 }
@@ -109,7 +129,8 @@ func replaced(namespace, name, line, key string, form *regexp.Regexp) func(strin
 		if !form.MatchString(value) {
 			return ""
 		}
-		return fmt.Sprintf(`kubectl -n %s get configmap %s -o yaml | sed 's|^\( *\)%s|\1%s%s|' | kubectl replace -f -`, namespace, name, line, key, value)
+		return fmt.Sprintf(`kubectl -n %s get configmap %s -o yaml | sed 's|^\( *\)%s|\1%s%s|' | kubectl replace -f -`,
+			namespace, name, line, key, value)
 	}
 }
 
@@ -157,7 +178,9 @@ func networks(text string) []netip.Prefix {
 func sameDomain(a, b string) bool {
 	others := strings.Fields(b)
 	return slices.ContainsFunc(strings.Fields(a), func(d string) bool {
-		return slices.ContainsFunc(others, func(o string) bool { return strings.EqualFold(strings.TrimSuffix(d, "."), strings.TrimSuffix(o, ".")) })
+		return slices.ContainsFunc(others, func(o string) bool {
+			return strings.EqualFold(strings.TrimSuffix(d, "."), strings.TrimSuffix(o, "."))
+		})
 	})
 }
 
@@ -213,8 +236,8 @@ func (c *Cluster) nodesOutside() []finding.Finding {
 		text[i] = p.String()
 	}
 	f := finding.SettingsDisagree.New("Node/"+outside[0], fmt.Sprintf(
-		"network of pods: the pods of %s have networks such as %s, and kube-controller-manager on %s --cluster-cidr %s: it does not start again, "+
-			"and gives new Nodes others", names(outside), example, place, names(slices.Compact(text))))
+		"network of pods: the pods of %s have networks such as %s, and kube-controller-manager on %s --cluster-cidr %s: it does not "+
+			"start again, and gives new Nodes others", names(outside), example, place, names(slices.Compact(text))))
 	f.Next = "kubectl get nodes -o custom-columns=NODE:.metadata.name,PODS:.spec.podCIDRs"
 	return []finding.Finding{f}
 }
@@ -250,8 +273,9 @@ func (c *Cluster) addressesOutside() []finding.Finding {
 		if err != nil || within(a, of) {
 			continue
 		}
-		f := finding.SettingsDisagree.New(object, "network of Services: its address is "+a.String()+", and kube-apiserver has --service-cluster-ip-range "+
-			stated+": the address may be lost, and certificates of API servers that kubeadm makes do not name it")
+		f := finding.SettingsDisagree.New(object, "network of Services: its address is "+a.String()+
+			", and kube-apiserver has --service-cluster-ip-range "+stated+
+			": the address may be lost, and certificates of API servers that kubeadm makes do not name it")
 		parts := strings.Split(strings.TrimPrefix(object, "Service/"), "/")
 		f.Next = "kubectl -n " + parts[0] + " get service " + parts[len(parts)-1] + " -o yaml"
 		if object == "Service/default/kubernetes" {
@@ -262,8 +286,8 @@ func (c *Cluster) addressesOutside() []finding.Finding {
 	return list
 }
 
-// resolvers finds kubelets that tell pods to ask an address which neither the cluster's configuration nor a Service has. Link-local ones are of
-// a cache on the Node.
+// resolvers finds kubelets that tell pods to ask an address which neither the cluster's configuration nor a Service has. Link-local ones
+// are of a cache on the Node.
 func (c *Cluster) resolvers() []finding.Finding {
 	if len(c.Resolvers) == 0 {
 		return nil
@@ -281,8 +305,9 @@ func (c *Cluster) resolvers() []finding.Finding {
 	}
 	var list []finding.Finding
 	for _, address := range slices.Sorted(maps.Keys(on)) {
-		f := finding.SettingsDisagree.New("Node/"+on[address][0], fmt.Sprintf("DNS of the cluster: the kubelet on %s has clusterDNS %s, kubelet-config %s, "+
-			"and no Service with port UDP 53 has that address: names do not resolve in pods of the Node", names(on[address]), address, finding.Clean(c.DNS)))
+		f := finding.SettingsDisagree.New("Node/"+on[address][0], fmt.Sprintf("DNS of the cluster: the kubelet on %s has clusterDNS %s, "+
+			"kubelet-config %s, and no Service with port UDP 53 has that address: names do not resolve in pods of the Node",
+			names(on[address]), address, finding.Clean(c.DNS)))
 		f.Next = configuredAgain(on[address][0])
 		list = append(list, f)
 	}

@@ -47,7 +47,8 @@ func (c *Cluster) running(component string) []running {
 	return list
 }
 
-// versions finds components whose versions are further apart than Kubernetes supports (https://kubernetes.io/releases/version-skew-policy/).
+// versions finds components whose versions are further apart than Kubernetes supports
+// (https://kubernetes.io/releases/version-skew-policy/).
 // Kubelets are compared elsewhere.
 func (c *Cluster) versions() []finding.Finding {
 	servers := c.running("kube-apiserver")
@@ -58,7 +59,8 @@ func (c *Cluster) versions() []finding.Finding {
 	oldest, newest := slices.MinFunc(servers, byMinor), slices.MaxFunc(servers, byMinor)
 	var list []finding.Finding
 	if newest.minor-oldest.minor > 1 {
-		f := finding.SettingsDisagree.New("Node/"+oldest.node, fmt.Sprintf("version: kube-apiserver is %s on %s and %s on %s: API servers may be one minor version apart",
+		f := finding.SettingsDisagree.New("Node/"+oldest.node, fmt.Sprintf(
+			"version: kube-apiserver is %s on %s and %s on %s: API servers may be one minor version apart",
 			oldest.tag, oldest.node, newest.tag, newest.node))
 		f.Next = "on " + oldest.node + ": kubeadm upgrade node"
 		list = append(list, f)
@@ -69,7 +71,8 @@ func (c *Cluster) versions() []finding.Finding {
 			if i < 0 || r.minor <= servers[i].minor && r.minor+1 >= servers[i].minor {
 				continue
 			}
-			f := finding.SettingsDisagree.New("Node/"+r.node, fmt.Sprintf("version: %s on %s is %s, and kube-apiserver %s: it may be one minor version older, and not newer",
+			f := finding.SettingsDisagree.New("Node/"+r.node, fmt.Sprintf(
+				"version: %s on %s is %s, and kube-apiserver %s: it may be one minor version older, and not newer",
 				component, r.node, r.tag, servers[i].tag))
 			f.Next = "on " + r.node + ": kubeadm upgrade node"
 			list = append(list, f)
@@ -87,6 +90,7 @@ func (c *Cluster) proxyVersion(newest running) []finding.Finding {
 	}
 	f := finding.SettingsDisagree.New("DaemonSet/kube-system/kube-proxy", fmt.Sprintf(
 		"version: kube-proxy is %s, and the newest kube-apiserver %s: it may be three minor versions older, and not newer", tag, newest.tag))
-	f.Next = "kubectl -n kube-system set image daemonset/kube-proxy kube-proxy=" + tagged.FindStringSubmatch(c.ProxyImage)[1] + ":" + newest.tag
+	f.Next = "kubectl -n kube-system set image daemonset/kube-proxy kube-proxy=" +
+		tagged.FindStringSubmatch(c.ProxyImage)[1] + ":" + newest.tag
 	return []finding.Finding{f}
 }

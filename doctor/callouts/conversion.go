@@ -109,7 +109,8 @@ func (c *Collector) definition(d *definition) {
 		return
 	}
 	called := conversion{path: path, Callout: Callout{
-		Object: "CustomResourceDefinition/" + d.Metadata.Name, Guards: []string{d.Metadata.Name}, Closed: true, Ready: -1, Timeout: conversionTimeout,
+		Object: "CustomResourceDefinition/" + d.Metadata.Name, Guards: []string{d.Metadata.Name},
+		Closed: true, Ready: -1, Timeout: conversionTimeout,
 	}}
 	if s := d.Spec.Conversion.Webhook.ClientConfig.Service; s != nil {
 		called.Namespace, called.Service, called.Port = s.Namespace, s.Name, defaultPort

@@ -64,7 +64,8 @@ func (c *Callout) unserved() finding.Finding {
 // builtIn says that Kubernetes itself has the resource: without it, workloads do not start or change.
 func builtIn(resource string) bool {
 	_, group, named := strings.Cut(resource, ".")
-	return !named || group == "*" || !strings.Contains(group, ".") || strings.HasSuffix(group, ".k8s.io") && !strings.Contains(group, "x-k8s.io")
+	return !named || group == "*" || !strings.Contains(group, ".") ||
+		strings.HasSuffix(group, ".k8s.io") && !strings.Contains(group, "x-k8s.io")
 }
 
 // fails is one that was asked, or could be of no answer.

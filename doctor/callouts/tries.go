@@ -130,7 +130,9 @@ func (c *Collector) tries(node string) []try {
 	for i := range c.conversions {
 		called := &c.conversions[i]
 		if called.path != "" && called.Ready != 0 && called.Lacks == "" && len(list) < mostTries {
-			list = append(list, try{what: "list of " + called.Guards[0] + " in a version that is not stored", path: called.path, converts: &called.Callout})
+			list = append(list, try{
+				what: "list of " + called.Guards[0] + " in a version that is not stored", path: called.path, converts: &called.Callout,
+			})
 		}
 	}
 	return list

@@ -99,7 +99,8 @@ func (t *try) ask(ctx context.Context, client rest.Interface, lasts time.Duratio
 	return answer{err: err, hung: hung}
 }
 
-// The words of the API server: k8s.io/apiserver pkg/admission/plugin/webhook/errors, k8s.io/apiextensions-apiserver pkg/apiserver/conversion.
+// The words of the API server: k8s.io/apiserver pkg/admission/plugin/webhook/errors, k8s.io/apiextensions-apiserver
+// pkg/apiserver/conversion.
 var (
 	failedCall  = regexp.MustCompile(`failed calling webhook "([^"]+)": (?:failed to call webhook: )?(.*)`)
 	denial      = regexp.MustCompile(`admission webhook "([^"]+)" denied the request`)

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 )
@@ -163,6 +164,10 @@ type Cluster struct {
 	DNSAddress   string
 	// ExternalEtcd says that kubeadm did not make etcd; Kubeadm that kubeadm's configuration is in the cluster.
 	ExternalEtcd, Kubeadm bool
+	// Undone are certificate requests that wait for kube-controller-manager.
+	Undone []certificatesv1.CertificateSigningRequest
+	// NotServed are built-in lists to which the API server answers that there is no such resource.
+	NotServed []string
 	// Manager is the workload that initializes Nodes, as DaemonSet/kube-system/NAME: it is judged elsewhere.
 	Manager string
 	// Skip says of a Node that its state is said elsewhere: its pods are no deviation of their own.

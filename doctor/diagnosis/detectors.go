@@ -33,12 +33,16 @@ func detectors() []detector {
 		{"leaders", []string{partLeases, partPods}, foreignLeader, others, nil, true},
 		{"holders", []string{partLeases, partPods}, abandonedLease, others, nil, true},
 		{"managers", []string{partLeases, partPods}, twoManagers, []finding.ID{finding.ManagerFails}, nil, true},
+		{"Leases of two managers", []string{partPods}, sharedLease, []finding.ID{finding.ManagerFails, finding.ForeignLeader}, nil, true},
 		{"permissions", []string{partPods}, permissions, slices.Concat(stopped, leaderless, []finding.ID{finding.ManagerFails}), byVerbs, true},
 		{"requests", []string{partKubeadm, partNodes}, ofSnapshot(func(s *Snapshot) []finding.Finding { return requests.Judge(s.Served) }), []finding.ID{finding.NoPod, finding.ComponentMissing}, saying(finding.WriteRefused, "new pod of"), true},
 		{"configurations", nil, ofSnapshot(unusable), nil, nil, false},
 		{"components that kubeadm made", []string{partKubeadm, partNodes, partPods, partDeployments, partDaemonSets}, judged(components.JudgeKubeadm), nil, nil, false},
 		{"components", []string{partNodes, partPods, partDeployments, partDaemonSets}, deviations, nil, also(finding.KindMissing, finding.PoolNotFound), false},
 		{"Services that every cluster depends on", []string{partKubeadm, partServices, partPods, partDeployments, partDaemonSets}, judged(components.JudgeServices), nil, nil, false},
+		{"what is switched off", []string{partKubeadm}, judged(components.JudgeSwitches), []finding.ID{finding.NotSigned, finding.ClientRequest}, ofController, true},
+		{"certificates that are not signed", []string{partRequests, partPods}, judged(components.JudgeSigning), nil, nil, false},
+		{"members of etcd", []string{partKubeadm, partNodes, partPods}, judged(components.JudgeEtcd), nil, nil, false},
 		{"settings of several places", []string{partKubeadm, partNodes, partPods}, ofSnapshot(disagreements), nil, nil, false},
 		{"deleted Nodes", []string{partNodes, partHeartbeats}, kubeletsWithoutNode, nil, nil, false},
 		{"nodes", []string{partNodes}, waitingNodes, leaderless, bySilence, false},
@@ -48,7 +52,8 @@ func detectors() []detector {
 		{"Service of the API server, as Nodes see it", nil, asked(finding.NodeServiceUnanswered), []finding.ID{finding.NodeDNSUnanswered, finding.NodeBalancerUnreached}, nil, true},
 		{"what else Nodes see", nil, asked(finding.NodeDNSUnanswered, finding.KubeletUnreached, finding.NodeBalancerUnreached, finding.LinkMTU, finding.PodMTU), nil, nil, false},
 		{"inventory", []string{partInventory, partPods, partEvents, partLeases}, rejectedReading, nil, nil, false},
-		{"names", []string{partNodes}, machineTwice, []finding.ID{finding.KubeletSilent}, nil, true},
+		{"names", []string{partNodes}, machineTwice, []finding.ID{finding.KubeletSilent, finding.ProviderIDTwice}, nil, true},
+		{"provider IDs", []string{partNodes}, providerIDTwice, nil, nil, false},
 		{"routes", []string{partNodes}, routes, []finding.ID{finding.NotReady}, nil, true},
 		{"pod networks", []string{partNodes}, podNetworks, nil, nil, false},
 		{"shutdown", []string{partNodes}, shutdown, nil, nil, false},
@@ -66,6 +71,12 @@ func detectors() []detector {
 		{"kube-proxy of later versions", []string{partProxy, partVersion}, ofSnapshot(endingProxyMode), nil, nil, false},
 		{"externalIPs of later versions", []string{partServices, partVersion}, ofSnapshot(endingExternalIPs), nil, nil, false},
 	}
+}
+
+// ofController leaves of what a controller that is switched off explains what that one does.
+func ofController(_ *view, f *finding.Finding, all []finding.ID) []finding.ID {
+	does := map[finding.ID]string{finding.NotSigned: "csrsigning", finding.ClientRequest: "csrapproving"}
+	return slices.DeleteFunc(slices.Clone(all), func(id finding.ID) bool { return !strings.Contains(f.Message, does[id]) })
 }
 
 // saying says that of a detector's findings only those of one kind, with some words in their message, explain anything. A finding that is

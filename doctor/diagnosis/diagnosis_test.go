@@ -14,8 +14,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/callouts"
+	"github.com/ccmadm/ccmadm/doctor/components"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/doctor/requests"
 	"github.com/ccmadm/ccmadm/templates"
@@ -128,6 +130,18 @@ func TestDiagnose(t *testing.T) {
 		{"the leader is silent, and nothing else", []func(*Snapshot){stale}, "W7(1)"},
 		{"the leader is silent, and a Service waits", []func(*Snapshot){stale, service("web", time.Hour), service("old", 2*time.Hour, deleted)}, "W7(1)>G4(1)>G1(1)"},
 		{"two managers", []func(*Snapshot){secondManager}, "H2(1)"},
+		{"two managers with different arguments and one Lease", []func(*Snapshot){competitor("--v=4")}, "H6(1)"},
+		{"two parts of one manager, with one Lease", []func(*Snapshot){competitor()}, ""},
+		{"one provider ID twice", []func(*Snapshot){func(s *Snapshot) { s.Nodes[2].Spec.ProviderID = s.Nodes[1].Spec.ProviderID }}, "N7(1)"},
+		{"a name changed, and the provider ID is the same", []func(*Snapshot){renamed, func(s *Snapshot) {
+			s.Nodes[2].Spec.ProviderID = s.Nodes[1].Spec.ProviderID
+		}}, "N4(1)>W14(1)>N7(1)"},
+		{"certificate requests that kube-controller-manager leaves undone", []func(*Snapshot){func(s *Snapshot) {
+			s.Components = &components.Seen{}
+			r := certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: "csr-1", CreationTimestamp: ago(time.Hour)}}
+			r.Spec.SignerName = certificatesv1.KubeAPIServerClientKubeletSignerName
+			s.Undone = append(s.Undone, r)
+		}}, "I4(1)"},
 		{"a kubelet without the flag", []func(*Snapshot){untainted, flag("w1", "")}, "A1(1)"},
 		{"a kubelet that has the flag now", []func(*Snapshot){untainted, flag("w1", "external")}, "W2(1)"},
 		{"an initialized one that has lost the flag", []func(*Snapshot){flag("w2", "")}, "W18(1)"},
@@ -249,6 +263,24 @@ func secondManager(s *Snapshot) {
 	p.Spec.Containers[0].Args = append(p.Spec.Containers[0].Args, "--leader-elect-resource-name=old")
 	s.Pods = append(s.Pods, p)
 	s.Leases = append(s.Leases, lease(v1alpha1.Namespace, "old", "w1_1", time.Second))
+}
+
+// competitor is another workload with the arguments of the manager and some more, which asks for the same Lease.
+func competitor(args ...string) func(*Snapshot) {
+	return func(s *Snapshot) {
+		p := pod("other-ccm-1", "w1")
+		p.Spec.Containers[0].Args = append(p.Spec.Containers[0].Args, args...)
+		s.Pods = append(s.Pods, p)
+	}
+}
+
+// A controller that is switched off explains what that one does not do, and nothing else.
+func TestOfController(t *testing.T) {
+	all := []finding.ID{finding.NotSigned, finding.ClientRequest}
+	f := finding.ControllerOff.New("Node/cp1", "kube-controller-manager has --controllers without csrsigning (x), daemonset (y)")
+	if got := ofController(nil, &f, all); !slices.Equal(got, []finding.ID{finding.NotSigned}) {
+		t.Errorf("got %v", got)
+	}
 }
 
 func untainted(s *Snapshot) { s.Nodes[1].Spec.ProviderID = "" }

@@ -319,11 +319,21 @@ func (l *looking) admission(ctx context.Context, c kubernetes.Interface) {
 				s.Webhooks = append(s.Webhooks, mutating(&all[i], system)...)
 			}
 		})
-	signer := "spec.signerName=" + certificatesv1.KubeletServingSignerName
-	list(ctx, l, partRequests, c.CertificatesV1().CertificateSigningRequests().List, signer, mostNodes,
+	serving := func(r *certificatesv1.CertificateSigningRequest) bool {
+		return nodes.Unanswered(r) && r.Spec.SignerName == certificatesv1.KubeletServingSignerName
+	}
+	list(ctx, l, partRequests, c.CertificatesV1().CertificateSigningRequests().List, "", mostNodes,
 		func(r *certificatesv1.CertificateSigningRequest) bool {
 			trimMeta(&r.ObjectMeta)
 			r.Spec.Request, r.Spec.Extra = nil, nil
-			return nodes.Unanswered(r)
-		}, func(all []certificatesv1.CertificateSigningRequest) { s.Requests = all })
+			return serving(r) || components.Undone(r)
+		}, func(all []certificatesv1.CertificateSigningRequest) {
+			for _, r := range all {
+				if serving(&r) {
+					s.Requests = append(s.Requests, r)
+				} else {
+					s.Undone = append(s.Undone, r)
+				}
+			}
+		})
 }

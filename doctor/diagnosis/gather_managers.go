@@ -171,7 +171,11 @@ const crashed = 4
 func (l *looking) unreadyLogs(ctx context.Context, c kubernetes.Interface) {
 	s := l.snapshot
 	s.Components = l.parts.Seen(s.Nodes)
-	for _, p := range s.Components.Crashed(crashed) {
+	pods := s.Components.Crashed(crashed)
+	if p := s.Components.EtcdLog(); p != nil && s.Kubeadm != "" {
+		pods = append(pods, *p)
+	}
+	for _, p := range pods {
 		l.ask("log of "+p.Name, func() (func(), error) {
 			lines := nodes.Tail(ctx, c, &p, s.Taken)
 			return func() { s.Components.KeepLog(p.Name, lines) }, nil

@@ -276,6 +276,7 @@ func (v *view) inCluster() components.Cluster {
 		Kubeadm: v.Kubeadm != "", DNSAddress: v.ClusterDNS, ServicesSeen: v.notSeen(partServices) == nil, ExternalEtcd: config.Etcd.External != nil,
 		APIVersion: config.APIVersion, EtcdDataDir: config.Etcd.Local.DataDir,
 		ServiceSubnet: config.Networking.ServiceSubnet, PodSubnet: config.Networking.PodSubnet,
+		Undone: v.Undone, NotServed: v.notServed(),
 		Skip:   func(node string) bool { return states[node] != nodes.Ready },
 		Faulty: func(node string) bool { return faulty["Node/"+node] },
 	}

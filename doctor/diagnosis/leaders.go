@@ -151,6 +151,43 @@ func twoManagers(v *view) []finding.Finding {
 	return []finding.Finding{f}
 }
 
+// sharedLease finds two workloads that initialize Nodes with different arguments, and ask for one Lease. With the same arguments they
+// are two parts of one, such as for two kinds of machines.
+func sharedLease(v *view) []finding.Finding {
+	first := map[string]*manager{}
+	for i := range v.managers {
+		m := &v.managers[i]
+		if !m.initializes() || withoutNodeController(m) || nodes.Unelected(m.pod) || !slices.ContainsFunc(m.pods, running) {
+			continue
+		}
+		lease := m.leaseNamespace() + "/" + m.leaseName()
+		other := first[lease]
+		if other == nil {
+			first[lease] = m
+			continue
+		}
+		if sameArgs(m, other) {
+			continue
+		}
+		f := finding.LeaseShared.New("Lease/"+lease, other.object+" and "+m.object+" run with different arguments, and both ask for Lease "+lease)
+		f.Next = "kubectl get pods -A -o wide | grep -e cloud -e ccm"
+		return []finding.Finding{f}
+	}
+	return nil
+}
+
+func sameArgs(a, b *manager) bool {
+	text := func(m *manager) []string {
+		var list []string
+		for _, arg := range m.Args {
+			list = append(list, arg.Name+"="+arg.Value)
+		}
+		slices.Sort(list)
+		return list
+	}
+	return slices.Equal(text(a), text(b))
+}
+
 // withoutNodeController says that --controllers leaves it out.
 func withoutNodeController(m *manager) bool {
 	list := m.arg("controllers")

@@ -137,3 +137,28 @@ func (m *manager) user() *int64 {
 	}
 	return nil
 }
+
+// providerIDTwice finds Nodes that a manager takes for one machine. What belongs to none is the one that is not Ready, or that came later.
+func providerIDTwice(v *view) []finding.Finding {
+	first := map[string]*corev1.Node{}
+	var list []finding.Finding
+	for i := range v.Nodes {
+		n := &v.Nodes[i]
+		id := n.Spec.ProviderID
+		other := first[id]
+		if id == "" || other == nil {
+			first[id] = n
+			continue
+		}
+		wrong, right := n, other
+		if ready, otherReady := v.readySince(n) >= 0, v.readySince(other) >= 0; ready && !otherReady ||
+			ready == otherReady && n.CreationTimestamp.Before(&other.CreationTimestamp) {
+			wrong, right = other, n
+		}
+		f := finding.ProviderIDTwice.New("Node/"+wrong.Name, "its provider ID is "+id+", which is Node "+right.Name+"'s, too")
+		f.Next = "kubectl get nodes -o custom-columns=NODE:.metadata.name,ID:.spec.providerID; then, " +
+			"of the Node whose machine it is not: kubectl delete node NAME"
+		list = append(list, f)
+	}
+	return list
+}

@@ -97,3 +97,14 @@ func stuckServices(v *view) []finding.Finding {
 	}
 	return list
 }
+
+// notServed are built-in lists to which the API server answers that there is no such resource.
+func (s *Snapshot) notServed() []string {
+	var list []string
+	for _, part := range []string{partNodes, partHeartbeats, partDeployments, partDaemonSets, partValidating, partMutating, partRequests} {
+		if n := s.notSeen(part); n != nil && n.Reason == metav1.StatusReasonNotFound {
+			list = append(list, part)
+		}
+	}
+	return list
+}

@@ -115,6 +115,9 @@ type Snapshot struct {
 	// Requests are for kubelets' serving certificates, and have no answer.
 	Requests []certificatesv1.CertificateSigningRequest `json:"requests,omitempty"`
 
+	// Undone are requests that wait for kube-controller-manager to approve or to sign them.
+	Undone []certificatesv1.CertificateSigningRequest `json:"undone,omitempty"`
+
 	// Served is what the API server would not serve. Nil: it was not asked, since kubeadm did not make the cluster.
 	Served *requests.Seen `json:"served,omitempty"`
 

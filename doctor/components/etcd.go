@@ -1,0 +1,104 @@
+package components
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
+)
+
+// EtcdLog is the pod of etcd whose log tells of the others, where there are several control planes or were. Nil: there is none.
+func (s *Seen) EtcdLog() *corev1.Pod {
+	i := slices.IndexFunc(s.Static, func(p corev1.Pod) bool { return p.Labels[v1alpha1.ComponentLabel] == Etcd && nodes.IsPodReady(&p) })
+	if i < 0 {
+		return nil
+	}
+	return &s.Static[i]
+}
+
+// memberID is one as etcd writes it.
+var memberID = regexp.MustCompile(`^[0-9a-f]{8,16}$`)
+
+// probedLately is more than the half minute after which a member says again that it does not reach another one.
+const probedLately = 2 * time.Minute
+
+// memberSilent is a line of a member's log about another member (etcd server/etcdserver/api/rafthttp/probing_status.go).
+type memberSilent struct {
+	Time    string `json:"ts"`
+	Message string `json:"msg"`
+	Peer    string `json:"remote-peer-id"`
+	Error   string `json:"error"`
+}
+
+// dialled is the address that a member could not reach.
+var dialled = regexp.MustCompile(`dial tcp (\S+:\d+): `)
+
+// JudgeEtcd finds members of etcd that are in its list and do not answer, by what another member logs of them. Where the pod of
+// that member is not ready, or its Node, that is said of these.
+func JudgeEtcd(seen *Seen, cluster Cluster) []finding.Finding {
+	if seen == nil || !cluster.Kubeadm || cluster.ExternalEtcd || seen.EtcdLog() == nil {
+		return nil
+	}
+	j := judge{Seen: seen, Cluster: cluster}
+	teller := seen.EtcdLog()
+	var list []finding.Finding
+	var known []string
+	for _, line := range slices.Backward(j.Logs[teller.Name]) {
+		var said memberSilent
+		if json.Unmarshal([]byte(line), &said) != nil || said.Message != "prober detected unhealthy status" || !memberID.MatchString(said.Peer) {
+			continue
+		}
+		at, err := time.Parse(time.RFC3339, said.Time)
+		m := dialled.FindStringSubmatch(said.Error)
+		if err != nil || j.Now.Sub(at) > probedLately || m == nil || slices.Contains(known, said.Peer) {
+			continue
+		}
+		known = append(known, said.Peer)
+		if f := j.memberDown(teller, said.Peer, m[1]); f != nil {
+			list = append(list, *f)
+		}
+	}
+	return list
+}
+
+// memberDown is about a member by its address. Nil: what is wrong is found elsewhere.
+func (j *judge) memberDown(teller *corev1.Pod, id, address string) *finding.Finding {
+	of, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return nil
+	}
+	node := ""
+	for i := range j.Nodes {
+		if slices.ContainsFunc(j.Nodes[i].Status.Addresses, func(a corev1.NodeAddress) bool { return a.Address == of.Addr().String() }) {
+			node = j.Nodes[i].Name
+		}
+	}
+	ready := slices.ContainsFunc(j.Static, func(p corev1.Pod) bool {
+		return p.Labels[v1alpha1.ComponentLabel] == Etcd && p.Spec.NodeName == node && nodes.IsPodReady(&p)
+	})
+	if node != "" && (!ready || j.Skip(node)) {
+		return nil
+	}
+	where, next := "no Node has its address", ""
+	if node == "" {
+		const dir = "/etc/kubernetes/pki/etcd/"
+		next = fmt.Sprintf("once its machine is known to be gone: kubectl -n kube-system exec %s -- etcdctl --endpoints=https://127.0.0.1:2379 "+
+			"--cacert=%sca.crt --cert=%[2]shealthcheck-client.crt --key=%[2]shealthcheck-client.key member remove %[3]s", teller.Name, dir, id)
+	} else {
+		where = "it is that of Node " + node + ", whose etcd is ready: the way between them is not open"
+		next = "on " + teller.Spec.NodeName + ": nc -vz " + strings.Replace(address, ":"+fmt.Sprint(of.Port()), fmt.Sprintf(" %d", of.Port()), 1)
+	}
+	f := finding.EtcdMemberDown.New("Pod/kube-system/"+teller.Name, fmt.Sprintf("etcd on %s does not reach member %s at %s, and %s",
+		teller.Spec.NodeName, id, address, where))
+	f.Next = next
+	return &f
+}

@@ -1,0 +1,213 @@
+package components
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
+)
+
+// controller is one of kube-controller-manager's without which a cluster of kubeadm does not work.
+type controller struct {
+	// names are those that --controllers takes for it (kubernetes cmd/kube-controller-manager/names).
+	names   []string
+	without string
+	// with is a flag without which, set to true, it has nothing to do.
+	with string
+}
+
+// The short names of controllers that others depend on.
+const (
+	signing   = "csrsigning"
+	approving = "csrapproving"
+)
+
+func controllers() []controller {
+	return []controller{
+		{[]string{"deployment", "deployment-controller"}, "Deployments get no ReplicaSets", ""},
+		{[]string{"replicaset", "replicaset-controller"}, "Deployments get no pods", ""},
+		{[]string{"daemonset", "daemonset-controller"}, "new Nodes get no pods of DaemonSets, such as kube-proxy", ""},
+		{[]string{"statefulset", "statefulset-controller"}, "StatefulSets get no pods", ""},
+		{[]string{"job", "job-controller"}, "Jobs get no pods", ""},
+		{[]string{"endpointslice", "endpointslice-controller"}, "Services do not follow their pods", ""},
+		{[]string{"namespace", "namespace-controller"}, "deleted namespaces stay", ""},
+		{[]string{"garbagecollector", "garbage-collector-controller"}, "objects of deleted owners stay", ""},
+		{[]string{"serviceaccount", "serviceaccount-controller"}, "new namespaces get no ServiceAccount default, and no pods", ""},
+		{
+			[]string{"root-ca-cert-publisher", "root-ca-certificate-publisher-controller"},
+			"pods of new namespaces do not start: they mount the CA", "",
+		},
+		{[]string{"nodelifecycle", "node-lifecycle-controller"}, "Nodes whose kubelet does not report stay Ready", ""},
+		{[]string{"taint-eviction-controller"}, "pods of lost Nodes are not made elsewhere", ""},
+		{[]string{"podgc", "pod-garbage-collector-controller"}, "pods of deleted Nodes stay", ""},
+		{[]string{"nodeipam", "node-ipam-controller"}, "new Nodes get no network for pods", "allocate-node-cidrs"},
+		{[]string{"persistentvolume-binder", "persistentvolume-binder-controller"}, "claims get no volumes", ""},
+		{[]string{signing, "certificatesigningrequest-signing-controller"}, "approved certificate requests get no certificate", ""},
+		{[]string{approving, "certificatesigningrequest-approving-controller"}, "machines that join get no certificate", ""},
+	}
+}
+
+// off says that --controllers leaves it out, and as which entry; empty: it does not name it. As kube-controller-manager reads it, the first
+// entry that names it counts.
+func (c *controller) off(container *corev1.Container) (entry string, off bool) {
+	list := argument(container, "controllers")
+	if list == "" || c.with != "" && argument(container, c.with) != "true" {
+		return "", false
+	}
+	all := false
+	for word := range strings.SplitSeq(list, ",") {
+		word = strings.TrimSpace(word)
+		switch {
+		case slices.Contains(c.names, word):
+			return "", false
+		case strings.HasPrefix(word, "-") && slices.Contains(c.names, word[1:]):
+			return word, true
+		case word == "*":
+			all = true
+		}
+	}
+	return "", !all
+}
+
+// JudgeSwitches finds controllers and versions of the API that the cluster needs, and that are switched off.
+func JudgeSwitches(seen *Seen, cluster Cluster) []finding.Finding {
+	if seen == nil || !cluster.Kubeadm {
+		return nil
+	}
+	j := judge{Seen: seen, Cluster: cluster}
+	return append(j.controllersOff(), j.apisOff()...)
+}
+
+// of are the static pods of a component.
+func (j *judge) of(component string) []*corev1.Pod {
+	var list []*corev1.Pod
+	for i := range j.Static {
+		if p := &j.Static[i]; p.Labels[v1alpha1.ComponentLabel] == component && len(p.Spec.Containers) > 0 {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+func (j *judge) controllersOff() []finding.Finding {
+	on := map[string][]string{} // control planes by what is off there
+	edits := map[string]string{}
+	for _, p := range j.of(ControllerManager) {
+		var what, edit []string
+		for _, c := range controllers() {
+			entry, off := c.off(&p.Spec.Containers[0])
+			if !off {
+				continue
+			}
+			what = append(what, c.names[0]+" ("+c.without+")")
+			if entry != "" { // it is one of the table's
+				edit = append(edit, fmt.Sprintf(`-e 's/,%s\b//' -e 's/=%[1]s,/=/'`, entry))
+			}
+		}
+		key := strings.Join(what, ", ")
+		if key != "" {
+			on[key], edits[key] = append(on[key], p.Spec.NodeName), strings.Join(edit, " ")
+		}
+	}
+	var list []finding.Finding
+	for _, what := range slices.Sorted(maps.Keys(on)) {
+		machines := on[what]
+		f := finding.ControllerOff.New("Node/"+machines[0], "kube-controller-manager on "+nodes.Some(machines, 3)+
+			" has --controllers without "+what)
+		const file = " /etc/kubernetes/manifests/kube-controller-manager.yaml"
+		f.Next = "on " + nodes.Some(machines, 3) + ": sed -i " + edits[what] + file
+		if edits[what] == "" {
+			f.Next = "on " + nodes.Some(machines, 3) + ": grep -n -e --controllers" + file
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
+// apis are the built-in versions of the API, with the resources, that components of every cluster use. The API server does not start
+// without some of them; others it does without a word.
+func apis() map[string][]string {
+	return map[string][]string{
+		"admissionregistration.k8s.io/v1": {"validatingwebhookconfigurations", "mutatingwebhookconfigurations"},
+		"apps/v1":                         {"deployments", "daemonsets", "replicasets", "statefulsets", "controllerrevisions"},
+		"authentication.k8s.io/v1":        {"tokenreviews"},
+		"authorization.k8s.io/v1":         {"subjectaccessreviews"},
+		"batch/v1":                        {"jobs"},
+		"certificates.k8s.io/v1":          {"certificatesigningrequests"},
+		"coordination.k8s.io/v1":          {"leases"},
+		"discovery.k8s.io/v1":             {"endpointslices"},
+		"events.k8s.io/v1":                {"events"},
+		"networking.k8s.io/v1":            {"ingresses", "networkpolicies"},
+		"policy/v1":                       {"poddisruptionbudgets"},
+		"rbac.authorization.k8s.io/v1":    {"clusterroles", "clusterrolebindings", "roles", "rolebindings"},
+		"scheduling.k8s.io/v1":            {"priorityclasses"},
+		"storage.k8s.io/v1":               {"storageclasses", "csinodes", "volumeattachments"},
+	}
+}
+
+// switchedOff are the entries of --runtime-config by which something of the table is off, with what that is. The closest entry counts:
+// a version's before those of all versions (k8s.io/apiserver pkg/server/resourceconfig).
+func switchedOff(value string) map[string][]string {
+	set := map[string]string{}
+	for word := range strings.SplitSeq(value, ",") {
+		key, state, _ := strings.Cut(strings.TrimSpace(word), "=")
+		set[key] = strings.ToLower(state)
+	}
+	entries := map[string][]string{}
+	for version, resources := range apis() {
+		key := ""
+		for _, k := range []string{version, "api/ga", "api/all"} {
+			if state, is := set[k]; is && key == "" {
+				if key = k; state != "false" {
+					key = "-"
+				}
+			}
+		}
+		if key != "" && key != "-" {
+			entries[key] = append(entries[key], version)
+			continue
+		}
+		for _, resource := range resources {
+			if k := version + "/" + resource; set[k] == "false" {
+				entries[k] = append(entries[k], k)
+			}
+		}
+	}
+	return entries
+}
+
+func (j *judge) apisOff() []finding.Finding {
+	var list []finding.Finding
+	told := false
+	for _, p := range j.of(APIServer) {
+		entries := switchedOff(argument(&p.Spec.Containers[0], "runtime-config"))
+		if len(entries) == 0 {
+			continue
+		}
+		told = true
+		var what, edit []string
+		for _, key := range slices.Sorted(maps.Keys(entries)) {
+			slices.Sort(entries[key])
+			what = append(what, key+"=false, which switches off "+nodes.Some(entries[key], 3))
+			escaped := strings.ReplaceAll(key, "/", `\/`) // a key of the table
+			edit = append(edit, fmt.Sprintf(`-e 's/,%s=false\b//' -e 's/=%[1]s=false,/=/' -e '/--runtime-config=%[1]s=false$/d'`, escaped))
+		}
+		f := finding.APIOff.New("Node/"+p.Spec.NodeName, "kube-apiserver on "+p.Spec.NodeName+" has --runtime-config "+strings.Join(what, "; "))
+		f.Next = "on " + p.Spec.NodeName + ": sed -i " + strings.Join(edit, " ") + " /etc/kubernetes/manifests/kube-apiserver.yaml"
+		list = append(list, f)
+	}
+	if len(j.NotServed) > 0 && !told {
+		f := finding.APIOff.New("APIService/"+cmp.Or(j.NotServed[0], "v1"), "the API server answers 404 to lists of "+nodes.Some(j.NotServed, 5)+
+			", which every API server of Kubernetes has")
+		f.Next = "on each control plane: grep -n -e --runtime-config /etc/kubernetes/manifests/kube-apiserver.yaml"
+		list = append(list, f)
+	}
+	return list
+}

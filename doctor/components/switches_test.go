@@ -1,0 +1,193 @@
+package components
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+// with adds arguments to a component, on one machine or, without a name, on all.
+func with(component, node string, args ...string) func(*world) {
+	return func(w *world) {
+		for _, p := range w.pods {
+			if p.Labels[v1alpha1.ComponentLabel] == component && (node == "" || p.Spec.NodeName == node) {
+				p.Spec.Containers[0].Command = append(p.Spec.Containers[0].Command, args...)
+			}
+		}
+	}
+}
+
+// request is a certificate request of that age; approved says for how long it has been, 0: it is not.
+func request(signer string, age, approved time.Duration, changes ...func(*certificatesv1.CertificateSigningRequest)) func(*world) {
+	return func(w *world) {
+		r := certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("csr-%d", len(w.Undone)), CreationTimestamp: ago(age)}}
+		r.Spec.SignerName, r.Spec.Username = signer, "system:bootstrap:abcdef"
+		if approved > 0 {
+			r.Status.Conditions = append(r.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
+				Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, LastUpdateTime: ago(approved),
+			})
+		}
+		for _, change := range changes {
+			change(&r)
+		}
+		if Undone(&r) { // as a snapshot keeps them
+			w.Undone = append(w.Undone, r)
+		}
+	}
+}
+
+// peer is what etcd logs of a member that it does not reach.
+func peer(address string, age time.Duration) func(*world) {
+	return func(w *world) {
+		w.logs["etcd-cp1"] = append(w.logs["etcd-cp1"], `{"level":"warn","ts":"`+now.Add(-age).Format("2006-01-02T15:04:05.000000Z0700")+
+			`","caller":"rafthttp/probing_status.go:68","msg":"prober detected unhealthy status","round-tripper-name":"ROUND_TRIPPER_SNAPSHOT",`+
+			`"remote-peer-id":"91bc3c398fb3c146","rtt":"0s","error":"dial tcp `+address+`: connect: connection refused"}`)
+	}
+}
+
+// judgeControl is what is judged of what the control plane has to do.
+func (w *world) judgeControl() []finding.Finding {
+	c := Collector{Trim: func(*corev1.Pod) {}}
+	for _, p := range w.pods {
+		c.Pod(p)
+	}
+	seen := c.Seen(w.Nodes)
+	for pod, lines := range w.logs {
+		seen.KeepLog(pod, lines)
+	}
+	return slices.Concat(JudgeSwitches(seen, w.Cluster), JudgeSigning(seen, w.Cluster), JudgeEtcd(seen, w.Cluster))
+}
+
+func TestJudgeControl(t *testing.T) {
+	const kubelet, serving = certificatesv1.KubeAPIServerClientKubeletSignerName, certificatesv1.KubeletServingSignerName
+	usual := func(w *world) {
+		with(ControllerManager, "", "--controllers=*,bootstrapsigner,tokencleaner", "--allocate-node-cidrs=true",
+			"--cluster-signing-cert-file=/etc/kubernetes/pki/ca.crt", "--cluster-signing-key-file=/etc/kubernetes/pki/ca.key")(w)
+		with(APIServer, "", "--runtime-config=api/alpha=false,resource.k8s.io/v1beta1=true")(w)
+	}
+	failed := func(r *certificatesv1.CertificateSigningRequest) {
+		r.Status.Conditions = append(r.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{Type: certificatesv1.CertificateFailed})
+	}
+	for _, tt := range []struct {
+		name    string
+		changes []func(*world)
+		// want are ID, object and words of the message of each finding, next words of its remedy.
+		want []string
+		next string
+	}{
+		{name: "healthy"},
+		{
+			name: "a controller is switched off on all", changes: []func(*world){with(ControllerManager, "", "--controllers=*,bootstrapsigner,tokencleaner,-csrsigning")},
+			want: []string{"Q17 Node/cp1 kube-controller-manager on cp1, cp2, cp3 has --controllers without csrsigning (approved"},
+			next: `sed -i -e 's/,-csrsigning\b//' -e 's/=-csrsigning,/=/' /etc/kubernetes/manifests/kube-controller-manager.yaml`,
+		},
+		{
+			name: "by its long name, on one", changes: []func(*world){with(ControllerManager, "cp2", "--controllers=-daemonset-controller,*")},
+			want: []string{"Q17 Node/cp2 without daemonset (new Nodes"}, next: `'s/=-daemonset-controller,/=/'`,
+		},
+		{
+			name: "only some are switched on", changes: []func(*world){with(ControllerManager, "", "--controllers=deployment,replicaset")},
+			want: []string{"Q17 Node/cp1 daemonset"}, next: "grep -n -e --controllers",
+		},
+		{name: "one that nothing depends on", changes: []func(*world){with(ControllerManager, "", "--controllers=*,-ttl,-horizontalpodautoscaling,-cloud-node-lifecycle")}},
+		{name: "networks are given by another", changes: []func(*world){with(ControllerManager, "", "--controllers=*,-nodeipam", "--allocate-node-cidrs=false")}},
+		{name: "switched off and on: the first counts", changes: []func(*world){with(ControllerManager, "", "--controllers=job,-job,*")}},
+		{
+			name: "an API is switched off", changes: []func(*world){with(APIServer, "cp1", "--runtime-config=api/alpha=true,discovery.k8s.io/v1=false")},
+			want: []string{"Q16 Node/cp1 --runtime-config discovery.k8s.io/v1=false"}, next: `-e 's/,discovery.k8s.io\/v1=false\b//'`,
+		},
+		{
+			name: "a resource is switched off", changes: []func(*world){with(APIServer, "", "--runtime-config=apps/v1/daemonsets=false")},
+			want: []string{"Q16 Node/cp1 apps/v1/daemonsets=false", "Q16 Node/cp2 apps/v1/daemonsets=false", "Q16 Node/cp3 apps/v1/daemonsets=false"},
+		},
+		{
+			name: "all that is stable is switched off but one", changes: []func(*world){with(APIServer, "cp1", "--runtime-config=api/ga=false,apps/v1=true")},
+			want: []string{"Q16 Node/cp1 api/ga=false, which switches off admissionregistration.k8s.io/v1"},
+		},
+		{
+			name: "a list is not served, and no flag says why", changes: []func(*world){func(w *world) { w.NotServed = []string{"deployments"} }},
+			want: []string{"Q16 APIService/deployments 404 to lists of deployments"},
+		},
+		{
+			name: "approved, and not signed", changes: []func(*world){request(serving, time.Hour, 5*time.Minute), request(kubelet, time.Hour, 4*time.Minute)},
+			want: []string{"I3 CertificateSigningRequest/csr-0 2 requests of signer kubernetes.io/kubelet-serving: approved 5m0s ago"},
+		},
+		{
+			name: "and the signer has no certificate", changes: []func(*world){request(serving, time.Hour, 5*time.Minute), func(w *world) {
+				for _, p := range w.pods {
+					if p.Labels[v1alpha1.ComponentLabel] == ControllerManager {
+						p.Spec.Containers[0].Command = p.Spec.Containers[0].Command[:1]
+					}
+				}
+			}},
+			want: []string{"I3 CertificateSigningRequest/csr-0 has neither --cluster-signing-cert-file nor --cluster-signing-kubelet-serving-cert-file"},
+		},
+		{name: "approved a moment ago", changes: []func(*world){request(serving, time.Hour, 20*time.Second)}},
+		{name: "approved, and the signer has refused it", changes: []func(*world){request(serving, time.Hour, 5*time.Minute, failed)}},
+		{name: "of a signer that is not Kubernetes'", changes: []func(*world){request("example.org/signer", time.Hour, 5*time.Minute)}},
+		{name: "serving certificates wait for whoever approves them", changes: []func(*world){request(serving, time.Hour, 0)}},
+		{
+			name: "a kubelet's request is not approved", changes: []func(*world){request(kubelet, 3*time.Minute, 0)},
+			want: []string{"I4 CertificateSigningRequest/csr-0 of system:bootstrap:abcdef: not approved for 3m0s"}, next: "kubectl certificate approve csr-0",
+		},
+		{
+			name: "and the approver is switched off", changes: []func(*world){request(kubelet, 3*time.Minute, 0), with(ControllerManager, "", "--controllers=*,-csrapproving")},
+			want: []string{
+				"I4 CertificateSigningRequest/csr-0 kube-controller-manager on cp1 has --controllers without csrapproving",
+				"Q17 Node/cp1 csrapproving (machines that join",
+			},
+		},
+		{name: "a request of a moment ago", changes: []func(*world){request(kubelet, 10*time.Second, 0)}},
+		{
+			name: "a member of etcd that no Node has", changes: []func(*world){peer("192.0.2.99:2380", 30*time.Second), peer("192.0.2.99:2380", 5*time.Second)},
+			want: []string{"Q18 Pod/kube-system/etcd-cp1 does not reach member 91bc3c398fb3c146 at 192.0.2.99:2380, and no Node has its address"},
+			next: "member remove 91bc3c398fb3c146",
+		},
+		{name: "a member that was not reached an hour ago", changes: []func(*world){peer("192.0.2.99:2380", time.Hour)}},
+		{name: "a member whose Node is not Ready", changes: []func(*world){peer("192.0.2.3:2380", 5*time.Second), func(w *world) {
+			w.Nodes[2].Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.3"}}
+			w.Skip = func(node string) bool { return node == "cp3" }
+		}}},
+		{
+			name: "a member that is ready", changes: []func(*world){peer("192.0.2.3:2380", 5*time.Second), func(w *world) {
+				w.Nodes[2].Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.3"}}
+			}},
+			want: []string{"Q18 Pod/kube-system/etcd-cp1 it is that of Node cp3, whose etcd is ready"}, next: "on cp1: nc -vz 192.0.2.3 2380",
+		},
+		{name: "etcd is not kubeadm's", changes: []func(*world){peer("192.0.2.99:2380", 5*time.Second), func(w *world) { w.ExternalEtcd = true }}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld()
+			usual(w)
+			for _, change := range tt.changes {
+				change(w)
+			}
+			found := w.judgeControl()
+			var got []string
+			next := false
+			for _, f := range found {
+				got = append(got, string(f.ID)+" "+f.Object+" "+f.Message)
+				next = next || strings.Contains(f.Next, tt.next)
+			}
+			slices.Sort(got)
+			same := len(got) == len(tt.want)
+			for i := range min(len(got), len(tt.want)) {
+				id, words, _ := strings.Cut(tt.want[i], " ")
+				object, words, _ := strings.Cut(words, " ")
+				same = same && strings.HasPrefix(got[i], id+" "+object+" ") && strings.Contains(got[i], words)
+			}
+			if !same || len(got) > 0 && !next {
+				t.Errorf("got %q, want %q, with next %q", got, tt.want, tt.next)
+			}
+		})
+	}
+}
