@@ -9,6 +9,9 @@ import (
 	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/providers"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/rehearse"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/usage"
 	"github.com/ccmadm/ccmadm/doctor/rehearsal"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
@@ -57,14 +60,15 @@ running. It runs on a control plane, shows a plan and asks. Then it:
 
 The step on each other machine is "ccmadm node external". --via hand lists the machines where you run it, --via pods runs it
 in a privileged pod that exists only during the step, and --via ssh runs it with the OpenSSH client. The command stops at the
-first node that fails; the same command resumes there. "ccmadm leave" reverts everything.` + exitStatuses(
-			ending{finding.ExitPreflight, "the rehearsal found that a Node would be lost; nothing was changed"},
-			ending{finding.ExitNotInTime, "a Node was not ready in time; the same command resumes"},
-			ending{finding.ExitRefused, "nothing was changed"}),
+first node that fails; the same command resumes there. "ccmadm leave" reverts everything.` + usage.ExitStatuses(usage.Endings{
+			finding.ExitPreflight: "the rehearsal found that a Node would be lost; nothing was changed",
+			finding.ExitNotInTime: "a Node was not ready in time; the same command resumes",
+			finding.ExitRefused:   "nothing was changed",
+		}),
 		Example: `  ccmadm adopt --provider onprem --dry-run
   ccmadm adopt --provider onprem --via pods
   ccmadm adopt --provider aws -f cloud.yaml --rehearse`,
-		Args: noArgs,
+		Args: usage.NoArgs,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&a.options.Flags.Provider, "provider", "", "built-in provider; \"auto\" asks the machine")
@@ -99,7 +103,7 @@ and removes the cloud-controller-manager with all objects that were applied for 
 Clusters with load balancers of Services or with pod routes are refused: load balancers would be orphaned, and the pods'
 network would go. Provider IDs stay, because they cannot be changed: another provider accepts only nodes that are recreated.`,
 		Example: "  ccmadm leave --dry-run\n  ccmadm leave --via pods",
-		Args:    noArgs,
+		Args:    usage.NoArgs,
 	}
 	cmd.Flags().BoolVar(&a.adoption.KeepLoadBalancers, "keep-load-balancers", false,
 		"keep Services with load balancers, and the addresses in their status")
@@ -162,7 +166,7 @@ func (a *adopter) newRun(cmd *cobra.Command, s workflow.Streams) (*workflow.Run,
 	if err != nil {
 		return nil, err
 	}
-	if o.Flags.Credentials, err = parseCredentials(a.credentials); err != nil {
+	if o.Flags.Credentials, err = providers.Credentials(a.credentials); err != nil {
 		return nil, err
 	}
 	return workflow.New(cmd.Context(), machine.New(), o, s, version)
@@ -175,7 +179,7 @@ func (a *adopter) rehearse(cmd *cobra.Command, s workflow.Streams) error {
 	if err != nil {
 		return err
 	}
-	command := newRehearse(s)
+	command := rehearse.NewCommand(s, version, ownImage+version)
 	command.SilenceErrors, command.SilenceUsage = true, true
 	command.SetArgs(rehearsalArgs(a.binary, a.adoption.Image, &r.Said))
 	err = command.ExecuteContext(cmd.Context())

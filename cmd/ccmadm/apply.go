@@ -5,6 +5,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/usage"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/manager"
@@ -27,13 +28,14 @@ It runs on a control plane. In mode StaticPod, and in a change from it, it chang
 the cloud-controller-manager works, and names the control planes that are left: run ` + "`ccmadm apply`" + ` there, too.
 
 Each change is in the journal first: ` + "`ccmadm journal`" + ` shows it, ` + "`ccmadm rollback`" + ` reverts it. The command is refused
-while another run changes the cluster.` + exitStatuses(
-			ending{finding.ExitNotInTime, "everything was applied, and the cloud-controller-manager was not ready in time"},
-			ending{finding.ExitRefused, "nothing was changed"}),
+while another run changes the cluster.` + usage.ExitStatuses(usage.Endings{
+			finding.ExitNotInTime: "everything was applied, and the cloud-controller-manager was not ready in time",
+			finding.ExitRefused:   "nothing was changed",
+		}),
 		Example: `  ccmadm diff -f cloud.yaml && echo nothing to do
   ccmadm apply -f cloud.yaml
   ccmadm apply            # repair what has drifted`,
-		Args: noArgs,
+		Args: usage.NoArgs,
 	}
 	cmd.Flags().BoolVar(&o.Force, "force", false, "replace a static pod manifest that was edited by hand, and fields that another field manager owns")
 	declareTimeout(cmd, &o)
@@ -47,12 +49,15 @@ func newDiff(s workflow.Streams) *cobra.Command {
 		Use:   "diff",
 		Short: "Show what ccmadm apply would change",
 		Long: `Shows what ` + "`ccmadm apply`" + ` would change with the same file, or without a file what has drifted: each object as the
-API server would store it, each file on this machine, each deletion. Values of Secrets are masked. Nothing is written.` + exitStatuses(
-			ending{finding.ExitDone, "nothing would change"}, ending{finding.ExitFound, "something would change"},
-			ending{finding.ExitRefused, "`ccmadm apply` would refuse it"}),
+API server would store it, each file on this machine, each deletion. Values of Secrets are masked. Nothing is written.` +
+			usage.ExitStatuses(usage.Endings{
+				finding.ExitDone:    "nothing would change",
+				finding.ExitFound:   "something would change",
+				finding.ExitRefused: "`ccmadm apply` would refuse it",
+			}),
 		Example: `  ccmadm diff
   ccmadm diff -f cloud.yaml`,
-		Args: noArgs,
+		Args: usage.NoArgs,
 	}
 	cmd.Flags().BoolVar(&o.Force, "force", false, "as with ccmadm apply")
 	var run *workflow.Run
@@ -63,13 +68,13 @@ API server would store it, each file on this machine, each deletion. Values of S
 	show := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := show(cmd, args); err != nil {
-			return observed(err)
+			return usage.Observed(err)
 		}
 		if err := run.Refusal(); err != nil {
 			return err
 		}
 		if run.Changed() {
-			return errFound
+			return usage.ErrFound
 		}
 		return nil
 	}

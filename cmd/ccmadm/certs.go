@@ -10,6 +10,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/usage"
 	"github.com/ccmadm/ccmadm/doctor/table"
 	"github.com/ccmadm/ccmadm/kubeadm/identity"
 	"github.com/ccmadm/ccmadm/machine"
@@ -38,17 +39,19 @@ func newCheckExpiration(s workflow.Streams) *cobra.Command {
 		Short: "Show when this machine's certificates expire",
 		Long: `Shows when the certificates expire that ccmadm manages on this machine, as "kubeadm certs check-expiration" does
 for kubeadm's: that of the cloud-controller-manager's static pod, and the one that the pod of the control plane's address
-takes from kube-scheduler.` + exitStatuses(
-			ending{finding.ExitDone, "whatever it shows"}, ending{finding.ExitError, "a file could not be read"}),
+takes from kube-scheduler.` + usage.ExitStatuses(usage.Endings{
+			finding.ExitDone:  "whatever it shows",
+			finding.ExitError: "a file could not be read",
+		}),
 		Example: "  ccmadm certs check-expiration\n  ccmadm certs check-expiration -o json",
-		Args:    noArgs,
+		Args:    usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := format.Check(); err != nil {
 				return err
 			}
 			list, err := identity.CheckExpiration(cmd.Context(), machine.New())
 			if err != nil {
-				return observed(err)
+				return usage.Observed(err)
 			}
 			return format.Write(s.Out, output.Object(list), func() error { return showExpirations(s.Out, list) })
 		},
@@ -65,17 +68,18 @@ func newRenew(s workflow.Streams) *cobra.Command {
 		Short: "Sign a new certificate for this machine's cloud-controller-manager",
 		Long: `Writes ` + machine.CCMKubeconfig + ` again, with a certificate for a year and all CAs that
 are in ca.crt now, and restarts the static pod with it. It needs the key of the cluster's CA on this machine, and no API
-server. The timer ccmadm-certs.timer runs it daily with --if-within 720h.` + exitStatuses(
-			ending{finding.ExitPreflight, "this machine has no such certificate"},
-			ending{finding.ExitRefused, "the CA's key is not on this machine; nothing was changed"}),
+server. The timer ccmadm-certs.timer runs it daily with --if-within 720h.` + usage.ExitStatuses(usage.Endings{
+			finding.ExitPreflight: "this machine has no such certificate",
+			finding.ExitRefused:   "the CA's key is not on this machine; nothing was changed",
+		}),
 		Example: `  ccmadm certs renew
   ccmadm certs renew --if-within 720h   # only in its last 30 days, or where the CA has changed`,
-		Args: noArgs,
+		Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if within < 0 || cmd.Flags().Changed("if-within") && within == 0 {
 				return finding.Usagef("read --if-within: %s is not a time in the future", within)
 			}
-			return observed(manager.RenewCertificates(cmd.Context(), record.NewBare(machine.New(), o, s, version).Env, within))
+			return usage.Observed(manager.RenewCertificates(cmd.Context(), record.NewBare(machine.New(), o, s, version).Env, within))
 		},
 	}
 	cmd.Flags().DurationVar(&within, "if-within", 0,

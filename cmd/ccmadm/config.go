@@ -12,6 +12,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/usage"
 	"github.com/ccmadm/ccmadm/docs/schema"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/settings"
@@ -36,7 +37,7 @@ func newConfigPrint(s workflow.Streams) *cobra.Command {
 		Short:   "Print every setting with its value or default",
 		Long:    `Prints every setting. ccmadm detects empty settings when it runs; ` + "`ccmadm config schema`" + ` describes how.`,
 		Example: "  ccmadm config print > cloud.yaml\n  ccmadm config print --config cloud.yaml",
-		Args:    noArgs,
+		Args:    usage.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			config := &config.CloudConfiguration{}
 			if path != "" {
@@ -90,7 +91,7 @@ func newConfigValidate(s workflow.Streams) *cobra.Command {
 		Long: `Checks the CloudConfiguration, and in kubeadm's documents the names of kinds and fields. "kubeadm config validate"
 checks the values there.`,
 		Example: "  ccmadm config validate --config kubeadm.yaml",
-		Args:    noArgs,
+		Args:    usage.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			data, err := os.ReadFile(path)
 			if err != nil {
@@ -150,7 +151,7 @@ func newConfigMigrate(s workflow.Streams) *cobra.Command {
 		Use:     "migrate",
 		Short:   "Print the CloudConfiguration in the newest version, " + v1alpha1.APIVersion,
 		Example: "  ccmadm config migrate --config cloud.yaml > migrated.yaml",
-		Args:    noArgs,
+		Args:    usage.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			config, err := readConfig(path)
 			if err != nil {

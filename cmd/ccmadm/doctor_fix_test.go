@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -16,9 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/doctor/diagnosis"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
@@ -73,27 +70,6 @@ func TestClusterDoctorFix_Node(t *testing.T) {
 	}
 	if !has(t, client, "example.org/other") {
 		t.Error("the wrong taint was removed")
-	}
-}
-
-// TestDoctorFix_Left: a cluster of which all findings are fixed may have others that were not seen.
-func TestDoctorFix_Left(t *testing.T) {
-	f := finding.ShutdownStays.New("Node/w1", "it is Ready")
-	fixed := []diagnosis.Fix{{ID: f.ID, Object: f.Object}}
-	for _, tt := range []struct {
-		name    string
-		notSeen []diagnosis.NotSeen
-		fixes   []diagnosis.Fix
-		want    string
-	}{
-		{"all is fixed", nil, fixed, ""},
-		{"something is left", []diagnosis.NotSeen{{What: "nodes"}}, nil, errFound.Error()},
-		{"all is fixed, and Nodes were not seen", []diagnosis.NotSeen{{What: "nodes"}}, fixed, "its nodes could not be read"},
-	} {
-		d := &diagnosis.Diagnosis{Causes: []diagnosis.Cause{{Finding: f, Objects: []string{f.Object}}}, NotSeen: tt.notSeen}
-		if got := fmt.Sprint(left(d, tt.fixes)); tt.want == "" && got != "<nil>" || !strings.Contains(got, tt.want) {
-			t.Errorf("%s: got %s, want %q", tt.name, got, tt.want)
-		}
 	}
 }
 

@@ -3,22 +3,14 @@ package main
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/fake"
 
-	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/doctor/diagnosis"
-	"github.com/ccmadm/ccmadm/doctor/probe"
 	"github.com/ccmadm/ccmadm/phases/journal"
 )
 
@@ -106,93 +98,10 @@ func TestClusterDoctor_Unfinished(t *testing.T) {
 	}
 }
 
-// TestDoctor_RunNotKnown: one look at the Lease of a killed run says neither that it stopped nor that it is under way; a later look,
-// which has what this one saw, says that it stopped.
-func TestDoctor_RunNotKnown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		run := &journal.Run{ID: 5, Command: "adopt", Machine: "cp1", State: journal.Begun, Holder: "me", Steps: []journal.Step{{Name: "addon"}}}
-		client := fake.NewClientset(&coordinationv1.Lease{
-			ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.Namespace, Name: v1alpha1.RunLeaseName},
-			Spec:       coordinationv1.LeaseSpec{HolderIdentity: &run.Holder},
-		})
-		var w runWatch
-		for _, tt := range []struct {
-			after time.Duration
-			want  string
-		}{{0, "run 5, adopt on cp1"}, {10 * time.Second, "not known yet"}, {10 * time.Second, ""}} {
-			time.Sleep(tt.after)
-			var s diagnosis.Snapshot
-			before := time.Now()
-			err := w.addUnfinished(t.Context(), client, &s, run)
-			if time.Since(before) > 0 || (s.Unfinished != nil) != (tt.want == "") || (err == nil) != (tt.want == "") ||
-				err != nil && !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("got %+v, %v after %s; want %q", s.Unfinished, err, time.Since(before), tt.want)
-			}
-		}
-	})
-}
-
 // Who may not read the journal is told so, and nothing is said of what is in it.
 func TestClusterDoctor_JournalForbidden(t *testing.T) {
 	files, said, _ := supportBundle(t, t.TempDir(), "journal-viewer")
 	if !strings.Contains(files["not-seen.txt"], "the cluster's journal: ") || strings.Contains(files["diagnosis.txt"], "O2") {
 		t.Errorf("got %s\n%s", files["not-seen.txt"], said)
-	}
-}
-
-// TestDoctor_ProbeVerdict: that nothing was found is no health where Nodes could not ask, and is where all did.
-func TestDoctor_ProbeVerdict(t *testing.T) {
-	answered := probe.Source{Node: "w1", From: probe.Machine, Answer: probe.Answer{Version: 1}}
-	dropped := probe.Source{
-		Node: "w1", From: probe.Machine, Asked: []int{0}, Answer: probe.Answer{Failed: []probe.Failure{{Kind: probe.Dropped}}},
-	}
-	for name, tt := range map[string]struct {
-		facts   *probe.Facts
-		notSeen []diagnosis.NotSeen
-		want    finding.ExitCode
-	}{
-		"no probe":           {},
-		"all asked":          {facts: &probe.Facts{Sources: []probe.Source{answered}}},
-		"one could not":      {facts: &probe.Facts{Sources: []probe.Source{answered, {Unasked: "ErrImagePull"}}}, want: finding.ExitError},
-		"none was asked":     {facts: &probe.Facts{}, want: finding.ExitError},
-		"DNS cannot be read": {facts: &probe.Facts{Sources: []probe.Source{answered}, Unknown: []string{"DNS"}}, want: finding.ExitError},
-		"another is at work": {notSeen: []diagnosis.NotSeen{{What: diagnosis.PartProbe, Message: "no"}}, want: finding.ExitError},
-		"found, and not seen": {
-			facts: &probe.Facts{Targets: make([]probe.Target, 1), Sources: []probe.Source{dropped, {Unasked: "no"}}}, want: finding.ExitFound,
-		},
-	} {
-		if tt.facts != nil && len(tt.facts.Targets) > 0 {
-			tt.facts.Targets[0] = probe.Target{Subject: probe.Service, Object: "Service/default/kubernetes", Address: "10.96.0.1:443"}
-		}
-		d := diagnosis.Diagnose(&diagnosis.Snapshot{Probe: tt.facts, NotSeen: tt.notSeen, Taken: time.Now()})
-		d.Causes = slices.DeleteFunc(d.Causes, func(c diagnosis.Cause) bool { return c.ID[0] != 'T' }) // this cluster has no manager
-		err := verdict(d)
-		var known *finding.Error
-		got := finding.ExitDone
-		switch {
-		case errors.Is(err, errFound):
-			got = finding.ExitFound
-		case errors.As(err, &known):
-			got = known.Code
-		}
-		if got != tt.want {
-			t.Errorf("%s: got %v, want exit status %d", name, err, tt.want)
-		}
-	}
-}
-
-// A look that comes before a Lease can end leaves the rest to the next one; a later one has to watch by itself.
-func TestRunPatience(t *testing.T) {
-	for _, tt := range []struct {
-		d    *doctor
-		want time.Duration
-	}{
-		{&doctor{}, journal.WatchLease},
-		{&doctor{watch: true, interval: 10 * time.Second}, 0},
-		{&doctor{watch: true, interval: journal.LeaseLasts}, journal.WatchLease},
-	} {
-		if got := tt.d.runPatience(); got != tt.want {
-			t.Errorf("watch %v, interval %v: %v, want %v", tt.d.watch, tt.d.interval, got, tt.want)
-		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/providers"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/workflow"
@@ -73,7 +74,7 @@ func (w *workflowFlags) newRun(cmd *cobra.Command, s workflow.Streams, single bo
 		o.Flags.ServingCertificates.Enabled = &w.serving
 	}
 	var err error
-	if o.Flags.Credentials, err = parseCredentials(w.credentials); err != nil {
+	if o.Flags.Credentials, err = providers.Credentials(w.credentials); err != nil {
 		return nil, err
 	}
 	if err := output.Check(o.Output, output.Text, output.JSON, output.YAML); err != nil {
@@ -85,23 +86,6 @@ func (w *workflowFlags) newRun(cmd *cobra.Command, s workflow.Streams, single bo
 // declareVerbose declares whether what stays as it is has lines of its own.
 func declareVerbose(flags *pflag.FlagSet, verbose *bool) {
 	flags.BoolVar(verbose, "verbose", false, "list files and objects that stay unchanged, too")
-}
-
-// parseCredentials reads --credential. File names are relative to the working directory.
-func parseCredentials(given []string) ([]config.Credential, error) {
-	var list []config.Credential
-	for _, text := range given {
-		key, from, ok := strings.Cut(text, "=")
-		if !ok || key == "" || from == "" {
-			return nil, finding.Usagef("read --credential: %q has not the form KEY=FILE or KEY=env:NAME", key)
-		}
-		c := config.Credential{Key: key, File: from}
-		if name, ok := strings.CutPrefix(from, "env:"); ok {
-			c = config.Credential{Key: key, Env: name}
-		}
-		list = append(list, c)
-	}
-	return list, nil
 }
 
 // bindWorkflow gives a command its flags, those of kubeadm that users expect without a --, and its phases.

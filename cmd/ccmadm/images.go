@@ -16,6 +16,8 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/providers"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/usage"
 	"github.com/ccmadm/ccmadm/doctor/table"
 	"github.com/ccmadm/ccmadm/images"
 	"github.com/ccmadm/ccmadm/machine"
@@ -38,7 +40,7 @@ func newImages(s workflow.Streams) *cobra.Command {
 
 // images lists those of the provider, and ccmadm's own.
 func (r *renderer) images() ([]string, error) {
-	p, err := r.profile()
+	p, err := providers.Profile(&r.settings)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +65,7 @@ func newImagesList(s workflow.Streams) *cobra.Command {
 If a mirror has it under another name, pass --node-image to these commands. For the images of Kubernetes itself run
 "kubeadm config images list".`,
 		Example: "  ccmadm images list --provider aws --kubernetes-version v1.36.3\n  ccmadm images list --provider onprem -o json",
-		Args:    noArgs,
+		Args:    usage.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if err := format.Check(); err != nil {
 				return err
@@ -115,11 +117,13 @@ func newImagesVerify(s workflow.Streams) *cobra.Command {
 		Long: `Vendors publish images days or weeks after a release of Kubernetes, and some not for every architecture. The command asks the
 registry for each image and architecture, and downloads manifests only. It uses the credentials that "docker login" wrote.
 
-A registry that denies access, limits requests or does not respond is reported as "cannot be asked", never as "missing".` + exitStatuses(
-			ending{finding.ExitError, "a registry cannot be asked, and nothing is known to be missing"},
-			ending{finding.ExitFound, "an image is missing, or has no variant for an architecture"}),
+A registry that denies access, limits requests or does not respond is reported as "cannot be asked", never as "missing".` +
+			usage.ExitStatuses(usage.Endings{
+				finding.ExitError: "a registry cannot be asked, and nothing is known to be missing",
+				finding.ExitFound: "an image is missing, or has no variant for an architecture",
+			}),
 		Example: "  ccmadm images verify --provider aws --kubernetes-version 1.37 --arch amd64,arm64",
-		Args:    noArgs,
+		Args:    usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := format.Check(); err != nil {
 				return err
@@ -181,7 +185,7 @@ func newImagesSave(s workflow.Streams) *cobra.Command {
 The same images give the same bytes. If an image is missing, no file is written.`,
 		Example: "  ccmadm images save --provider onprem --arch amd64,arm64 -o images.tar\n" +
 			"  ccmadm images save --provider onprem --from dist -o images.tar",
-		Args: noArgs,
+		Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file == "" {
 				return finding.Usagef("--output is missing: it names the archive that is written")
@@ -195,7 +199,7 @@ The same images give the same bytes. If an image is missing, no file is written.
 			}
 			list = append(list, more...)
 			if err := saveImages(cmd.Context(), file, from, list, archs); err != nil {
-				return observed(err)
+				return usage.Observed(err)
 			}
 			_, err = fmt.Fprintf(s.Out, "%s: %d images for %s\n", file, len(list), strings.Join(archs, ", "))
 			return err
@@ -252,16 +256,18 @@ With --via ssh or --via pods it does so on every node of the cluster. "-" reads 
 
 Over SSH, ccmadm has to be installed on the nodes. Pods need ccmadm's own image on the nodes, and must reach this machine by TCP.
 An image that the archive does not have for a node's architecture is refused before anything is imported. The command is
-idempotent: images that containerd has are reported as unchanged. A node that fails does not stop the others.` + exitStatuses(
-			ending{finding.ExitError, "an import failed; the message names the nodes that are done"},
-			ending{finding.ExitUsage, "the archive is damaged or is no OCI image layout; nothing was imported"},
-			ending{finding.ExitRefused, "the archive lacks an architecture; nothing was imported"}),
+idempotent: images that containerd has are reported as unchanged. A node that fails does not stop the others.` +
+			usage.ExitStatuses(usage.Endings{
+				finding.ExitError:   "an import failed; the message names the nodes that are done",
+				finding.ExitUsage:   "the archive is damaged or is no OCI image layout; nothing was imported",
+				finding.ExitRefused: "the archive lacks an architecture; nothing was imported",
+			}),
 		Example: "  ccmadm images load images.tar\n  ccmadm images load images.tar --via ssh --parallel 4",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return finding.Usagef("%s: want one archive, got %d arguments", cmd.CommandPath(), len(args)).WithHint("%s --help", cmd.CommandPath())
 			}
-			return observed(l.load(cmd.Context(), args[0]))
+			return usage.Observed(l.load(cmd.Context(), args[0]))
 		},
 	}
 	flags := cmd.Flags()

@@ -15,6 +15,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/cmd/ccmadm/completion"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/observer"
 	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
 	"github.com/ccmadm/ccmadm/doctor/table"
 	"github.com/ccmadm/ccmadm/phases/adoption"
@@ -23,7 +24,7 @@ import (
 )
 
 func newJournal(s workflow.Streams) *cobra.Command {
-	var o observer
+	var o observer.Cluster
 	cmd := &cobra.Command{
 		Use:   "journal [RUN]",
 		Short: "Show the history of changes by ccmadm, and how to undo them",
@@ -37,12 +38,12 @@ The journal holds no secrets. -o json prints one run a line.`,
   ccmadm journal 7`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.output.Check(); err != nil {
+			if err := o.Output.Check(); err != nil {
 				return err
 			}
-			runs, err := o.runs(cmd.Context(), s)
+			runs, err := readRuns(cmd.Context(), &o, s)
 			if err != nil || len(args) == 0 {
-				return firstError(err, func() error { return printRuns(s.Out, runs, &o.output, time.Now()) })
+				return firstError(err, func() error { return printRuns(s.Out, runs, &o.Output, time.Now()) })
 			}
 			id, err := runID(args[0])
 			if err != nil {
@@ -52,27 +53,27 @@ The journal holds no secrets. -o json prints one run a line.`,
 			if err != nil {
 				return err
 			}
-			return o.output.Write(s.Out, output.Line(run), func() error {
+			return o.Output.Write(s.Out, output.Line(run), func() error {
 				printSteps(s.Out, run)
 				return nil
 			})
 		},
 	}
-	o.declareFormats(cmd, output.Text, output.JSON, output.YAML)
-	cmd.ValidArgsFunction = completion.Runs(o.connect)
+	o.DeclareFormats(cmd, output.Text, output.JSON, output.YAML)
+	cmd.ValidArgsFunction = completion.Runs(o.Connect)
 	return cmd
 }
 
-// runs reads the journal.
-func (o *observer) runs(ctx context.Context, s workflow.Streams) ([]journal.Run, error) {
-	client, err := o.client(s)
+// readRuns reads the journal.
+func readRuns(ctx context.Context, o *observer.Cluster, s workflow.Streams) ([]journal.Run, error) {
+	client, err := o.Client(s)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	ctx, cancel := context.WithTimeout(ctx, observer.Timeout)
 	defer cancel()
 	runs, err := journal.Read(ctx, client)
-	return runs, asked(err)
+	return runs, observer.Asked(err)
 }
 
 func firstError(err error, next func() error) error {

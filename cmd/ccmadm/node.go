@@ -10,6 +10,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/usage"
 	"github.com/ccmadm/ccmadm/doctor/table"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/fleet"
@@ -64,10 +65,10 @@ A flag in an administrator's file is refused.` + kubeletEndings()
 }
 
 func kubeletEndings() string {
-	return exitStatuses(
-		ending{finding.ExitError, "the kubelet did not answer with the new flags, and its former flags were restored"},
-		ending{finding.ExitRefused, "nothing was changed"},
-	)
+	return usage.ExitStatuses(usage.Endings{
+		finding.ExitError:   "the kubelet did not answer with the new flags, and its former flags were restored",
+		finding.ExitRefused: "nothing was changed",
+	})
 }
 
 // nodeStep is a command that changes this machine's kubelet.
@@ -76,11 +77,11 @@ func nodeStep(
 	step func(context.Context, *workflow.Env, kubelet.NodeOptions) error,
 ) *cobra.Command {
 	cmd := &cobra.Command{
-		Args: noArgs,
+		Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			outliveReader()
 			env := kubelet.NewNode(machine.Host(*root), *o, s, version)
-			return observed(step(cmd.Context(), env, *o))
+			return usage.Observed(step(cmd.Context(), env, *o))
 		},
 	}
 	declareWhose(cmd.Flags(), &o.Whose)
@@ -105,17 +106,17 @@ func newNodeShow(s workflow.Streams, root *string) *cobra.Command {
 		Long: `Reads the running kubelet's command line, and the files that feed it. Writes nothing. If several files set a flag, the
 last one wins. RUNS is "no" if the kubelet was not restarted after the file was written.`,
 		Example: "  ccmadm node show\n  ccmadm node show -o yaml",
-		Args:    noArgs,
+		Args:    usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := format.Check(); err != nil {
 				return err
 			}
 			report, err := kubelet.ShowNode(cmd.Context(), machine.Host(*root), files...)
 			if err != nil {
-				return observed(err)
+				return usage.Observed(err)
 			}
 			report.Release = version
-			return observed(format.Write(s.Out, output.Object(report), func() error { return tabulateNode(s, report) }))
+			return usage.Observed(format.Write(s.Out, output.Object(report), func() error { return tabulateNode(s, report) }))
 		},
 	}
 	format.Declare(cmd, output.Text, output.JSON, output.YAML)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/minors"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/lint"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
@@ -49,7 +50,7 @@ func TestReference(t *testing.T) {
 		want[strings.ReplaceAll(cmd.CommandPath(), " ", "_")+".md"] = page.String()
 	})
 	want["lint.md"] = finding.Reference("# Rules of ccmadm lint\n\nAn error blocks the bootstrap of a cluster; a warning breaks something "+
-		"later, or elsewhere. IDs never change their meaning.\n", lintRules())
+		"later, or elsewhere. IDs never change their meaning.\n", lint.Rules())
 	want["findings.md"] = finding.Reference("# Findings\n\nWhat preflight checks, `ccmadm wait`, `ccmadm status`, `ccmadm doctor` and the onprem provider find, by ID. "+
 		"[Rules of ccmadm lint](lint.md) has the rest. IDs never change their meaning.\n", otherFindings())
 	want["exit-statuses.md"] = finding.ExitReference()
@@ -118,7 +119,7 @@ func generated(page string, pages map[string]string) bool {
 
 // otherFindings are the kinds that lint does not look for.
 func otherFindings() []finding.Kind {
-	rules := lintRules()
+	rules := lint.Rules()
 	return slices.DeleteFunc(finding.Catalogue(), func(k finding.Kind) bool {
 		return slices.ContainsFunc(rules, func(r finding.Kind) bool { return r.ID == k.ID })
 	})

@@ -16,10 +16,11 @@ import (
 	"github.com/ccmadm/ccmadm/api/minors"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/providers"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/usage"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/phases/manager"
-	"github.com/ccmadm/ccmadm/phases/settings"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 	"github.com/ccmadm/ccmadm/templates"
 )
@@ -56,29 +57,6 @@ func (r *renderer) declare(cmd *cobra.Command) {
 	flags.StringSliceVar(&r.names, "serving-certificate-names", nil, "DNS names, or *.DOMAIN, that Nodes may have without a proof")
 	flags.StringSliceVar(&r.ranges, "serving-certificate-ranges", nil, "CIDRs in which addresses of Nodes are accepted for them")
 	flags.StringVar(&r.mirror, "image-repository", "", "mirror that has the images, as kubeadm's --image-repository")
-}
-
-func (r *renderer) profile() (*templates.Profile, error) {
-	switch {
-	case r.settings.Profile != "" && r.settings.Provider != "":
-		return nil, finding.Usagef("--provider and --profile: give one of them")
-	case r.settings.Profile != "":
-		p, _, err := readProfile(r.settings.Profile)
-		return p, err
-	case r.settings.Provider == "":
-		return nil, finding.Usagef("--provider is missing; `ccmadm provider list` shows them")
-	case r.settings.Provider == config.ProviderAuto:
-		found, err := settings.Detect(machine.New())
-		if err != nil {
-			return nil, err
-		}
-		return templates.Load(found.Provider)
-	}
-	p, err := templates.Load(r.settings.Provider)
-	if err != nil {
-		return nil, finding.Usagef("%w", err)
-	}
-	return p, nil
 }
 
 func (r *renderer) values(p *templates.Profile, files map[string][]byte) templates.Values {
@@ -122,7 +100,7 @@ With -o helm, it writes the Helm chart of all providers to --output-dir; they ar
 With --monitoring, it prints ServiceMonitor, PodMonitors, PrometheusRule and dashboards as well; without --provider, only these.`,
 		Example: `  ccmadm render --provider aws --cluster-name ber1 | kubectl apply --server-side -f -
   ccmadm render --provider aws --cluster-name ber1 -o kustomize --output-dir ccm`,
-		Args: noArgs,
+		Args: usage.NoArgs,
 		RunE: func(asked *cobra.Command, _ []string) error {
 			if err := format.Check(); err != nil {
 				return err
@@ -184,7 +162,7 @@ func (r *renderer) renderAll(s workflow.Streams) (objects []*manifests.Object, p
 
 // render returns the objects and, in mode StaticPod, the manifest.
 func (r *renderer) render(s workflow.Streams) ([]*manifests.Object, []byte, error) {
-	p, err := r.profile()
+	p, err := providers.Profile(&r.settings)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -197,7 +175,7 @@ func (r *renderer) render(s workflow.Streams) ([]*manifests.Object, []byte, erro
 	if errs := r.settings.Validate(); len(errs) > 0 {
 		return nil, nil, finding.Usagef("validate flags: %w", errs.ToAggregate())
 	}
-	if r.settings.Credentials, err = parseCredentials(r.credentials); err != nil {
+	if r.settings.Credentials, err = providers.Credentials(r.credentials); err != nil {
 		return nil, nil, err
 	}
 	files, err := manager.ReadFiles(&r.settings, p, s.Getenv)

@@ -15,6 +15,9 @@ import (
 	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/cmd/ccmadm/completion"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/observer"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/providers"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/usage"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/adoption"
@@ -100,24 +103,24 @@ func (r *rollbacker) run(ctx context.Context, s workflow.Streams, args []string)
 	wait := r.options.Flags.Wait
 	settings, profile, err := adoption.FormerSettings(run)
 	if err != nil {
-		return observed(err)
+		return usage.Observed(err)
 	}
 	settings.Wait = wait
 	if profile != "" {
 		dir, err := os.MkdirTemp("", "ccmadm-profile-")
 		if err != nil {
-			return observed(fmt.Errorf("make a directory for the profile: %w", err))
+			return usage.Observed(fmt.Errorf("make a directory for the profile: %w", err))
 		}
 		defer func() { _ = os.RemoveAll(dir) }()
 		settings.Profile = filepath.Join(dir, "profile.yaml")
 		if err := os.WriteFile(settings.Profile, []byte(profile), 0o600); err != nil {
-			return observed(fmt.Errorf("write the profile: %w", err))
+			return usage.Observed(fmt.Errorf("write the profile: %w", err))
 		}
 	}
 	o := r.options
 	o.Quiet, o.Line = !r.verbose, r.line(run.ID)
 	if o.ImageBy, err = adoption.FormerImageBy(run); err != nil {
-		return observed(err)
+		return usage.Observed(err)
 	}
 	o.Flags, o.Command, o.CheckFiles, o.Output = *settings, fmt.Sprintf("rollback %d", run.ID), checkFiles, "text"
 	return r.apply(ctx, s, o, run, profile)
@@ -128,17 +131,17 @@ func (r *rollbacker) run(ctx context.Context, s workflow.Streams, args []string)
 func findRun(ctx context.Context, id int) ([]journal.Run, *journal.Run, error) {
 	client, err := workflow.ControlPlaneClient(machine.New(), version)
 	if err != nil {
-		return nil, nil, askedHere(err)
+		return nil, nil, observer.AskedHere(err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	ctx, cancel := context.WithTimeout(ctx, observer.Timeout)
 	defer cancel()
 	runs, err := journal.Read(ctx, client)
 	if err != nil {
-		return nil, nil, askedHere(err)
+		return nil, nil, observer.AskedHere(err)
 	}
 	if id == 0 {
 		run, err := adoption.NewestChange(ctx, client, runs)
-		return runs, run, askedHere(err)
+		return runs, run, observer.AskedHere(err)
 	}
 	run, err := adoption.FindRun(runs, id)
 	if err == nil && run.Shortened {
@@ -152,7 +155,7 @@ func findRun(ctx context.Context, id int) ([]journal.Run, *journal.Run, error) {
 func (r *rollbacker) adopted(ctx context.Context, s workflow.Streams, runs []journal.Run, run *journal.Run) error {
 	client, err := workflow.ControlPlaneClient(machine.New(), version)
 	if err != nil {
-		return observed(err)
+		return usage.Observed(err)
 	}
 	how := r.adoption
 	how.Via, how.Yes = fleet.Via(r.via), r.yes
@@ -161,7 +164,7 @@ func (r *rollbacker) adopted(ctx context.Context, s workflow.Streams, runs []jou
 	}
 	o, list, err := adoption.Back(ctx, client, runs, run, &how)
 	if err != nil {
-		return observed(err)
+		return usage.Observed(err)
 	}
 	o.Force, o.Quiet, o.CheckFiles, o.Output, o.Line = r.options.Force, !r.verbose, checkFiles, "text", r.line(run.ID)
 	o.ReleaseBalancers = balancer.Release
@@ -174,7 +177,7 @@ func (r *rollbacker) adopted(ctx context.Context, s workflow.Streams, runs []jou
 	if !how.Leave {
 		lost, err := adoption.LostFiles(ctx, client, runs, run, o.Flags.Provider)
 		if err != nil {
-			return observed(err)
+			return usage.Observed(err)
 		}
 		if err := r.giveFiles(s, &o.Flags, run, lost); err != nil {
 			return err
@@ -191,7 +194,7 @@ func (r *rollbacker) adopted(ctx context.Context, s workflow.Streams, runs []jou
 // be given.
 func (r *rollbacker) giveFiles(s workflow.Streams, to *config.CloudConfiguration, run *journal.Run, lost adoption.Lost) error {
 	var err error
-	if r.files.Credentials, err = parseCredentials(r.keys); err != nil {
+	if r.files.Credentials, err = providers.Credentials(r.keys); err != nil {
 		return err
 	}
 	if r.givesFiles() {

@@ -11,7 +11,15 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/cmd/ccmadm/completion"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/doctor"
 	"github.com/ccmadm/ccmadm/cmd/ccmadm/explain"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/lb"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/lint"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/machines"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/providers"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/rehearse"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/status"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/usage"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
@@ -30,7 +38,7 @@ func run(ctx context.Context, s workflow.Streams, args []string) int {
 	switch {
 	case err == nil:
 		return int(finding.ExitDone)
-	case errors.Is(err, errFound):
+	case errors.Is(err, usage.ErrFound):
 		return int(finding.ExitFound)
 	}
 	var known *finding.Error
@@ -79,7 +87,7 @@ When something is wrong:     ccmadm doctor`,
 		return err
 	}
 	addCommands(root, commandGroups(s))
-	setManners(root)
+	usage.SetManners(root)
 	completion.Register(root)
 	return root
 }
@@ -97,11 +105,13 @@ func commandGroups(s workflow.Streams) []commandGroup {
 			newApply(s), newDiff(s), newAdopt(s), newLeave(s), newUpgrade(s), newJournal(s), newRollback(s), newNode(s), newCerts(s),
 		}},
 		{"faults", "Find faults:", []*cobra.Command{
-			newStatus(s), newWait(s), newDoctor(s), newWhy(s), newLint(s), explain.NewCommand(s.Out, lintRules()), newSupportBundle(s),
+			status.NewCommand(s), newWait(s), doctor.NewCommand(s, version, ownImage+version), doctor.NewWhy(s),
+			lint.NewCommand(s, version), explain.NewCommand(s.Out, lint.Rules()), doctor.NewSupportBundle(s),
 		}},
-		{"traffic", "Load balancers and routes:", []*cobra.Command{newLB(s), newRoutes(s)}},
+		{"traffic", "Load balancers and routes:", []*cobra.Command{lb.NewCommand(s, ownImage+version), newRoutes(s)}},
 		{"providers", "Providers, machines and configuration:", []*cobra.Command{
-			newProvider(s), newRehearse(s), newRender(s), newImages(s), newMachines(s), newConfig(s),
+			providers.NewCommand(s), rehearse.NewCommand(s, version, ownImage+version),
+			newRender(s), newImages(s), machines.NewCommand(s), newConfig(s),
 		}},
 		{"other", "Other commands:", []*cobra.Command{newVersion(s)}},
 	}

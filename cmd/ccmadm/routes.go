@@ -6,7 +6,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/observer"
 	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/usage"
 	"github.com/ccmadm/ccmadm/doctor/network"
 	"github.com/ccmadm/ccmadm/doctor/table"
 	"github.com/ccmadm/ccmadm/phases/workflow"
@@ -25,15 +27,15 @@ func newRoutes(s workflow.Streams) *cobra.Command {
 }
 
 func newRoutesList(s workflow.Streams) *cobra.Command {
-	var o observer
+	var o observer.Cluster
 	cmd := &cobra.Command{
 		Use:     "list",
 		Short:   "List every route that an agent reports",
 		Example: "  ccmadm routes list",
-		Args:    noArgs,
-		RunE: o.look(s, func(snapshot *network.Snapshot) error {
+		Args:    usage.NoArgs,
+		RunE: o.Look(s, func(snapshot *network.Snapshot) error {
 			list := snapshot.Routes()
-			return o.output.Write(s.Out, output.Lines(list), func() error {
+			return o.Output.Write(s.Out, output.Lines(list), func() error {
 				w := table.New(s.Out, "NODE", "DESTINATION", "VIA", "PODS-OF", "NOTE")
 				for _, r := range list {
 					note := ""
@@ -46,23 +48,24 @@ func newRoutesList(s workflow.Streams) *cobra.Command {
 			})
 		}),
 	}
-	o.declareFormats(cmd, output.Text, output.JSON, output.YAML)
+	o.DeclareFormats(cmd, output.Text, output.JSON, output.YAML)
 	return cmd
 }
 
 func newRoutesCheck(s workflow.Streams) *cobra.Command {
-	var o observer
+	var o observer.Cluster
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Find missing pod routes",
 		Long: `Compares the routes that agents report with the routes that each Node needs: one to the pod CIDRs of every other Node.
-If agents set routes, a Node with a pod CIDR needs them even if its agent has never started.` + exitStatuses(
-			ending{finding.ExitNotInTime, "a route is missing, or an agent has not reported for a minute or never did"}),
+If agents set routes, a Node with a pod CIDR needs them even if its agent has never started.` + usage.ExitStatuses(usage.Endings{
+			finding.ExitNotInTime: "a route is missing, or an agent has not reported for a minute or never did",
+		}),
 		Example: "  ccmadm routes check",
-		Args:    noArgs,
-		RunE: o.look(s, func(snapshot *network.Snapshot) error {
+		Args:    usage.NoArgs,
+		RunE: o.Look(s, func(snapshot *network.Snapshot) error {
 			wanted, found, problems := snapshot.CheckRoutes()
-			err := o.output.Write(s.Out, findings(problems), func() error {
+			err := o.Output.Write(s.Out, output.Findings(problems), func() error {
 				if err := finding.WriteText(s.Out, problems); err != nil {
 					return err
 				}
@@ -79,6 +82,6 @@ If agents set routes, a Node with a pod CIDR needs them even if its agent has ne
 			return &finding.Error{Code: finding.ExitNotInTime, Err: failed}
 		}),
 	}
-	o.declareFormats(cmd, output.Text, output.JSON, output.YAML)
+	o.DeclareFormats(cmd, output.Text, output.JSON, output.YAML)
 	return cmd
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/usage"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/fleet"
@@ -54,10 +55,12 @@ With --via pods or ssh it checks kubeadm, kubelet and ccmadm on each machine. Th
 "ccmadm upgrade apply" with the same flags, and the missing prerequisites of each machine.
 
 It runs on a control plane and changes nothing. It creates only the Job by which kubeadm's own plan checks that pods run, and
-with --via pods one pod on each machine, which is removed after its answer.` + exitStatuses(
-			ending{finding.ExitDone, "nothing is to be done"}, ending{finding.ExitFound, "the steps of the plan are to be done"},
-			ending{finding.ExitPreflight, "something has to be removed or repaired first"},
-			ending{finding.ExitRefused, "this machine is not a control plane of a cluster with a record"}),
+with --via pods one pod on each machine, which is removed after its answer.` + usage.ExitStatuses(usage.Endings{
+			finding.ExitDone:      "nothing is to be done",
+			finding.ExitFound:     "the steps of the plan are to be done",
+			finding.ExitPreflight: "something has to be removed or repaired first",
+			finding.ExitRefused:   "this machine is not a control plane of a cluster with a record",
+		}),
 		Example: `  ccmadm upgrade plan v1.36.3
   ccmadm upgrade plan v1.36.3 -o json --without-kubeadm | jq .steps`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -95,38 +98,38 @@ func (u *upgradePlan) run(ctx context.Context, s workflow.Streams, asked string,
 	}
 	r, err := workflow.New(ctx, machine.New(), o, s, version)
 	if err != nil {
-		return observed(err)
+		return usage.Observed(err)
 	}
 	facts, err := planned.LiveFacts(ctx, r, asked)
 	if err != nil {
-		return observed(err)
+		return usage.Observed(err)
 	}
 	plan, err := planner.New(*facts)
 	if err != nil {
-		return observed(err)
+		return usage.Observed(err)
 	}
 	var own []byte
 	if !u.withoutKubeadm && plan.ForKubeadm() {
 		var failed *finding.Finding
 		if own, failed, err = upgrade.KubeadmUpgradePlan(ctx, r.Env, plan.Then, rest, !u.output.Is(output.Text)); err != nil {
-			return observed(err)
+			return usage.Observed(err)
 		}
 		if failed != nil {
 			facts.Troubles = append(facts.Troubles, *failed)
 			if plan, err = planner.New(*facts); err != nil {
-				return observed(err)
+				return usage.Observed(err)
 			}
 		}
 	}
 	if err := u.show(s, plan, own); err != nil {
-		return observed(err)
+		return usage.Observed(err)
 	}
 	if blocked := plan.Blocked(); len(blocked) > 0 {
 		return finding.Preflightf("upgrade to %s: blocked by %s", plan.Then, finding.Count(len(blocked), "finding")).
 			WithHint("each has a remedy; ccmadm explain ID has details. Nothing was changed")
 	}
 	if len(plan.Steps) > 0 {
-		return errFound
+		return usage.ErrFound
 	}
 	return nil
 }

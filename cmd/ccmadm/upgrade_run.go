@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/usage"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/fleet"
@@ -84,11 +85,11 @@ cloud-controller-manager to its former release; Kubernetes cannot be downgraded.
 }
 
 func upgradeEndings() string {
-	return exitStatuses(
-		ending{finding.ExitPreflight, "something has to be removed or repaired first; nothing was changed"},
-		ending{finding.ExitNotInTime, "all was done, and the cloud-controller-manager or a Service does not answer in time"},
-		ending{finding.ExitRefused, "nothing was changed"},
-	)
+	return usage.ExitStatuses(usage.Endings{
+		finding.ExitPreflight: "something has to be removed or repaired first; nothing was changed",
+		finding.ExitNotInTime: "all was done, and the cloud-controller-manager or a Service does not answer in time",
+		finding.ExitRefused:   "nothing was changed",
+	})
 }
 
 func newUpgradeNode(s workflow.Streams) *cobra.Command {
@@ -184,13 +185,13 @@ func (u *upgradeRun) run(ctx context.Context, s workflow.Streams, command string
 		node := kubelet.NewNode(m, kubelet.NodeOptions{DryRun: u.options.DryRun}, s, version)
 		release, err := fleet.HoldForUpgrade(ctx, node, u.upgrade.Whose)
 		if err != nil {
-			return observed(err)
+			return usage.Observed(err)
 		}
 		defer release()
 	}
 	controlPlane, err := workflow.ControlPlaneHere(m)
 	if err != nil {
-		return observed(err)
+		return usage.Observed(err)
 	}
 	controlPlane = controlPlane || u.upgrade.Version != ""
 	o, list := u.options, upgrade.Worker()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/minors"
 	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/usage"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
@@ -20,7 +21,7 @@ func newVersion(s workflow.Streams) *cobra.Command {
 		Use:     "version",
 		Short:   "Print the version and the supported versions",
 		Example: "  ccmadm version\n  ccmadm version -o short",
-		Args:    noArgs,
+		Args:    usage.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if err := format.Check(); err != nil {
 				return err

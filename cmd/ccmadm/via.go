@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/observer"
 	"github.com/ccmadm/ccmadm/images"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/adoption"
@@ -70,7 +71,7 @@ func (l *imageLoader) everywhere(ctx context.Context, m *machine.Machine, path s
 	}
 	list, err := workflow.AskNodes(ctx, client)
 	if err != nil {
-		return asked(err)
+		return observer.Asked(err)
 	}
 	plan, err := imagePlan(list.Items, workflow.NodeOfKubelet(m), l.remote, archive)
 	if err != nil {

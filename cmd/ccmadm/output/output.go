@@ -109,6 +109,11 @@ func Lines[T any](list []T) func(io.Writer) error {
 	}
 }
 
+// Findings writes those of a report.
+func Findings(list []finding.Finding) func(io.Writer) error {
+	return func(out io.Writer) error { return finding.WriteJSON(out, list) }
+}
+
 // writeYAML writes each JSON value as a document. Field names are the same in both.
 func writeYAML(out io.Writer, objects func(io.Writer) error) error {
 	var all bytes.Buffer
