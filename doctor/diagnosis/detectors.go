@@ -20,9 +20,9 @@ func detectors() []detector {
 	}
 	unanswered := []finding.ID{finding.NodeServiceUnanswered, finding.NodeServerUnreached, finding.NodeDNSUnanswered, finding.NodeBalancerUnreached}
 	others := slices.Concat(stopped, leaderless, []finding.ID{finding.LeaseLost}) // lost to another holder
-	return []detector{
+	return append([]detector{
 		{"webhooks", []string{partValidating, partMutating}, unserved, nil, byGuards, true},
-		{"callouts", []string{partValidating, partMutating}, ofSnapshot(unansweredCalls), []finding.ID{finding.WriteRefused}, refusing, true},
+		{"callouts", []string{partValidating, partMutating}, ofSnapshot(unansweredCalls), []finding.ID{finding.WriteRefused}, refusing(), true},
 		{"scheduling", []string{partPods, partDeployments, partDaemonSets, partNodes}, scheduling, slices.Concat(unplaced, leaderless), nil, true},
 		{"admission", []string{partEvents}, refusedPods, slices.Concat(unplaced, leaderless), nil, true},
 		{"what pods refer to", []string{partPods}, missingObjects, slices.Concat(unplaced, leaderless), nil, true},
@@ -33,14 +33,14 @@ func detectors() []detector {
 		{"leaders", []string{partLeases, partPods}, foreignLeader, others, nil, true},
 		{"holders", []string{partLeases, partPods}, abandonedLease, others, nil, true},
 		{"managers", []string{partLeases, partPods}, twoManagers, []finding.ID{finding.ManagerFails}, nil, true},
-		{"Leases of two managers", []string{partPods}, sharedLease, []finding.ID{finding.ManagerFails, finding.ForeignLeader}, nil, true},
+		{"Leases of two managers", []string{partPods}, ofManagers(sharedLease), []finding.ID{finding.ManagerFails, finding.ForeignLeader}, nil, true},
 		{"permissions", []string{partPods}, permissions, slices.Concat(stopped, leaderless, []finding.ID{finding.ManagerFails}), byVerbs, true},
 		{"requests", []string{partKubeadm, partNodes}, ofSnapshot(func(s *Snapshot) []finding.Finding { return requests.Judge(s.Served) }), []finding.ID{finding.NoPod, finding.ComponentMissing}, saying(finding.WriteRefused, "new pod of"), true},
 		{"configurations", nil, ofSnapshot(unusable), nil, nil, false},
 		{"components that kubeadm made", []string{partKubeadm, partNodes, partPods, partDeployments, partDaemonSets}, judged(components.JudgeKubeadm), nil, nil, false},
 		{"components", []string{partNodes, partPods, partDeployments, partDaemonSets}, deviations, nil, also(finding.KindMissing, finding.PoolNotFound), false},
 		{"Services that every cluster depends on", []string{partKubeadm, partServices, partPods, partDeployments, partDaemonSets}, judged(components.JudgeServices), nil, nil, false},
-		{"what is switched off", []string{partKubeadm}, judged(components.JudgeSwitches), []finding.ID{finding.NotSigned, finding.ClientRequest}, ofController, true},
+		{"what is switched off", []string{partKubeadm}, judged(components.JudgeSwitches), []finding.ID{finding.NotSigned, finding.ClientRequest}, ofController(), true},
 		{"certificates that are not signed", []string{partRequests, partPods}, judged(components.JudgeSigning), nil, nil, false},
 		{"members of etcd", []string{partKubeadm, partNodes, partPods}, judged(components.JudgeEtcd), nil, nil, false},
 		{"settings of several places", []string{partKubeadm, partNodes, partPods}, ofSnapshot(disagreements), nil, nil, false},
@@ -53,7 +53,7 @@ func detectors() []detector {
 		{"what else Nodes see", nil, asked(finding.NodeDNSUnanswered, finding.KubeletUnreached, finding.NodeBalancerUnreached, finding.LinkMTU, finding.PodMTU), nil, nil, false},
 		{"inventory", []string{partInventory, partPods, partEvents, partLeases}, rejectedReading, nil, nil, false},
 		{"names", []string{partNodes}, machineTwice, []finding.ID{finding.KubeletSilent, finding.ProviderIDTwice}, nil, true},
-		{"provider IDs", []string{partNodes}, providerIDTwice, nil, nil, false},
+		{"provider IDs", []string{partNodes}, ofSnapshot(providerIDTwice), nil, nil, false},
 		{"routes", []string{partNodes}, routes, []finding.ID{finding.NotReady}, nil, true},
 		{"pod networks", []string{partNodes}, podNetworks, nil, nil, false},
 		{"shutdown", []string{partNodes}, shutdown, nil, nil, false},
@@ -67,6 +67,12 @@ func detectors() []detector {
 		{"what ccmadm has written down", []string{partRecord}, ofSnapshot(misread), nil, nil, false},
 		{"commands that stopped", []string{PartJournal}, ofSnapshot(unfinished), halfway(), nil, true},
 		{"serving certificates", []string{partRequests}, servingCertificates, nil, nil, false},
+	}, laterVersions()...)
+}
+
+// laterVersions are about what works now, and ends in a version of Kubernetes to come.
+func laterVersions() []detector {
+	return []detector{
 		{"container runtimes of later versions", []string{partNodes}, ofSnapshot(oldRuntimes), nil, nil, false},
 		{"kube-proxy of later versions", []string{partProxy, partVersion}, ofSnapshot(endingProxyMode), nil, nil, false},
 		{"externalIPs of later versions", []string{partServices, partVersion}, ofSnapshot(endingExternalIPs), nil, nil, false},
@@ -74,9 +80,11 @@ func detectors() []detector {
 }
 
 // ofController leaves of what a controller that is switched off explains what that one does.
-func ofController(_ *view, f *finding.Finding, all []finding.ID) []finding.ID {
+func ofController() func(*view, *finding.Finding, []finding.ID) []finding.ID {
 	does := map[finding.ID]string{finding.NotSigned: "csrsigning", finding.ClientRequest: "csrapproving"}
-	return slices.DeleteFunc(slices.Clone(all), func(id finding.ID) bool { return !strings.Contains(f.Message, does[id]) })
+	return func(_ *view, f *finding.Finding, all []finding.ID) []finding.ID {
+		return slices.DeleteFunc(slices.Clone(all), func(id finding.ID) bool { return !strings.Contains(f.Message, does[id]) })
+	}
 }
 
 // saying says that of a detector's findings only those of one kind, with some words in their message, explain anything. A finding that is
@@ -154,6 +162,11 @@ func hostDetectors() []detector {
 // ofSnapshot is a detector that goes by what was read, and by nothing that follows from it.
 func ofSnapshot(find func(*Snapshot) []finding.Finding) func(*view) []finding.Finding {
 	return func(v *view) []finding.Finding { return find(v.Snapshot) }
+}
+
+// ofManagers has a detector look at nothing but managers.
+func ofManagers(find func([]manager) []finding.Finding) func(*view) []finding.Finding {
+	return func(v *view) []finding.Finding { return find(v.managers) }
 }
 
 // onlyOf says which findings of a detector explain anything.

@@ -54,7 +54,10 @@ func TestDiagnose_KubeadmNotSeen(t *testing.T) {
 	d := Diagnose(newSnapshot(templates.Deployment, 1, func(s *Snapshot) {
 		s.NotSeen = []NotSeen{{What: partKubeadm, Message: "it took too long"}}
 	}))
-	want := []string{"Services that every cluster depends on", "components that kubeadm made", "requests", "settings of several places"}
+	want := []string{
+		"Services that every cluster depends on", "components that kubeadm made", "members of etcd", "requests", "settings of several places",
+		"what is switched off",
+	}
 	if got := slices.Sorted(maps.Keys(d.NotLooked)); !slices.Equal(got, want) {
 		t.Errorf("not looked for: got %q, want %q", got, want)
 	}
@@ -278,7 +281,7 @@ func competitor(args ...string) func(*Snapshot) {
 func TestOfController(t *testing.T) {
 	all := []finding.ID{finding.NotSigned, finding.ClientRequest}
 	f := finding.ControllerOff.New("Node/cp1", "kube-controller-manager has --controllers without csrsigning (x), daemonset (y)")
-	if got := ofController(nil, &f, all); !slices.Equal(got, []finding.ID{finding.NotSigned}) {
+	if got := ofController()(nil, &f, all); !slices.Equal(got, []finding.ID{finding.NotSigned}) {
 		t.Errorf("got %v", got)
 	}
 }

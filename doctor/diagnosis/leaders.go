@@ -153,10 +153,10 @@ func twoManagers(v *view) []finding.Finding {
 
 // sharedLease finds two workloads that initialize Nodes with different arguments, and ask for one Lease. With the same arguments they
 // are two parts of one, such as for two kinds of machines.
-func sharedLease(v *view) []finding.Finding {
+func sharedLease(managers []manager) []finding.Finding {
 	first := map[string]*manager{}
-	for i := range v.managers {
-		m := &v.managers[i]
+	for i := range managers {
+		m := &managers[i]
 		if !m.initializes() || withoutNodeController(m) || nodes.Unelected(m.pod) || !slices.ContainsFunc(m.pods, running) {
 			continue
 		}

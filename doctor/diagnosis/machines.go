@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/nodestatus"
 	"github.com/ccmadm/ccmadm/api/redact"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
@@ -139,11 +140,11 @@ func (m *manager) user() *int64 {
 }
 
 // providerIDTwice finds Nodes that a manager takes for one machine. What belongs to none is the one that is not Ready, or that came later.
-func providerIDTwice(v *view) []finding.Finding {
+func providerIDTwice(s *Snapshot) []finding.Finding {
 	first := map[string]*corev1.Node{}
 	var list []finding.Finding
-	for i := range v.Nodes {
-		n := &v.Nodes[i]
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
 		id := n.Spec.ProviderID
 		other := first[id]
 		if id == "" || other == nil {
@@ -151,7 +152,7 @@ func providerIDTwice(v *view) []finding.Finding {
 			continue
 		}
 		wrong, right := n, other
-		if ready, otherReady := v.readySince(n) >= 0, v.readySince(other) >= 0; ready && !otherReady ||
+		if ready, otherReady := nodestatus.IsReady(n), nodestatus.IsReady(other); ready && !otherReady ||
 			ready == otherReady && n.CreationTimestamp.Before(&other.CreationTimestamp) {
 			wrong, right = other, n
 		}

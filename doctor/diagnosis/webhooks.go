@@ -227,18 +227,20 @@ func unansweredCalls(s *Snapshot) []finding.Finding {
 }
 
 // refusing leaves what a callout can explain: that a write is refused, where the refusal names it.
-func refusing(v *view, f *finding.Finding, all []finding.ID) []finding.ID {
-	if v.Served == nil || len(v.Served.Refused) == 0 {
-		return nil
-	}
-	for _, r := range v.Served.Refused {
-		if !slices.ContainsFunc(v.Callouts, func(c callouts.Callout) bool {
-			return c.Object == f.Object && c.Name != "" && strings.Contains(r.Message, `"`+c.Name+`"`)
-		}) {
+func refusing() func(*view, *finding.Finding, []finding.ID) []finding.ID {
+	return func(v *view, f *finding.Finding, all []finding.ID) []finding.ID {
+		if v.Served == nil || len(v.Served.Refused) == 0 {
 			return nil
 		}
+		for _, r := range v.Served.Refused {
+			if !slices.ContainsFunc(v.Callouts, func(c callouts.Callout) bool {
+				return c.Object == f.Object && c.Name != "" && strings.Contains(r.Message, `"`+c.Name+`"`)
+			}) {
+				return nil
+			}
+		}
+		return all
 	}
-	return all
 }
 
 // slicesOf lists the EndpointSlices of a Service.

@@ -107,7 +107,7 @@ func New(s Settings) (*Balancer, error) {
 		refused: refusals{}, liveness: objects.Liveness{}, counted: map[types.UID]time.Time{},
 		silence: silenceWatch{liveness: objects.Liveness{}, told: map[string]string{}},
 	}
-	b.ipam = ipam.New(ipam.Settings{Tokens: b.ipamTokens, Changed: b.hurry})
+	b.ipam = ipam.New(ipam.Settings{Tokens: ipamTokens(b.Client), Changed: b.hurry})
 	if err := b.caches.follow(b.changed, b.hurry, b.reported); err != nil {
 		return nil, fmt.Errorf("watch: %w", err)
 	}
@@ -208,7 +208,7 @@ func (b *Balancer) pass(ctx context.Context) (time.Time, error) {
 	b.mu.Lock()
 	b.statuses, b.cleared = statuses, clearedBy(s, p)
 	b.mu.Unlock()
-	b.ask(p)
+	b.ipam.Set(ordersOf(p, b.caches.clusterID(), b.caches.addressPools()))
 	b.counts.Store(countsOf(e, statuses))
 	b.awaits.Store(slices.ContainsFunc(slices.Collect(maps.Values(statuses)), func(st *evaluation.Status) bool {
 		return !st.Complete && !st.Elsewhere && st.Problem == nil

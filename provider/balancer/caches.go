@@ -214,6 +214,15 @@ func (c *caches) nodeAgents() []*v1alpha1.NodeAgent {
 	return objects.List[*v1alpha1.NodeAgent](c.agents.GetStore())
 }
 
+// clusterID tells this cluster from others: the UID of its first Namespace; empty: it is not known yet.
+func (c *caches) clusterID() string {
+	object, there, _ := c.namespaces.GetStore().GetByKey(metav1.NamespaceSystem)
+	if !there {
+		return ""
+	}
+	return string(object.(*corev1.Namespace).UID)
+}
+
 func (c *caches) addressPools() []*v1alpha1.AddressPool {
 	return objects.List[*v1alpha1.AddressPool](c.pools.GetStore())
 }

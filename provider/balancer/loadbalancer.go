@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -168,4 +169,27 @@ func (b *Balancer) claims(name types.NamespacedName) bool {
 		}
 	}
 	return false
+}
+
+// leased says where an IPAM may have an address for a Service that no claim has; empty: nowhere.
+func (b *Balancer) leased(service *corev1.Service) string {
+	known := b.cached(service)
+	if known == nil {
+		return ""
+	}
+	keys := allocator.AskedOf(known)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(keys) == 0 || b.cleared[service.UID] {
+		return ""
+	}
+	key := keys[0]
+	leases := b.ipam.Leases()
+	if i := slices.IndexFunc(keys, func(k allocator.LeaseKey) bool { return leases[k].Problem != "" }); i >= 0 {
+		key = keys[i]
+	}
+	if problem := leases[key].Problem; problem != "" {
+		return fmt.Sprintf("release its address: the IPAM of AddressPool/%s %s", key.Pool, problem)
+	}
+	return fmt.Sprintf("release its address: the IPAM of AddressPool/%s has not answered yet", key.Pool)
 }

@@ -20,23 +20,6 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 )
 
-// allocation is a plan that is being made.
-type allocation struct {
-	*Snapshot
-	Plan
-	order    []*Assignment
-	reserved map[types.NamespacedName][]netip.Addr // in quarantine
-	// shareable are made when the first Service looks for one, and exhausted are pools without any free address of a family.
-	shareable shareable
-	exhausted map[poolFamily]bool
-	held      map[LeaseKey]*Claim // by what IPAMs have
-}
-
-type poolFamily struct {
-	pool string
-	ipv6 bool
-}
-
 // Allocate plans who has which address. What is claimed stays; then Services get what they had according to their
 // status and annotations, first those of which both say so, then what they ask for, and only then anything new. It is a
 // function of the snapshot alone: a plan that was carried out in part, and is made again, has the same end.
@@ -101,12 +84,6 @@ func (a *allocation) begin() {
 	for i, as := range a.order {
 		as.place = i
 	}
-}
-
-// Older orders Services by age.
-func Older(x, y *Assignment) int {
-	return cmp.Or(x.Service.CreationTimestamp.Compare(y.Service.CreationTimestamp.Time),
-		cmp.Compare(NameOf(x.Service).String(), NameOf(y.Service).String()))
 }
 
 // keep leaves claims with their owners, as long as these want them.
@@ -273,15 +250,4 @@ func (a *allocation) named(c *Claim) bool {
 	return c.Pool != "" && slices.ContainsFunc(c.Owners, func(owner types.NamespacedName) bool {
 		return a.Services[owner] != nil && a.Services[owner].Request.Pool == c.Pool
 	})
-}
-
-// PoolOf returns the pool that has the address; rather one that gives.
-func PoolOf(pools []*Pool, address netip.Addr) *Pool {
-	var found *Pool
-	for _, p := range pools {
-		if p.Set.Contains(address) && (found == nil || !found.gives() && p.gives()) {
-			found = p
-		}
-	}
-	return found
 }

@@ -2,9 +2,7 @@ package allocator
 
 import (
 	"cmp"
-	"errors"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
@@ -13,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
@@ -85,13 +82,6 @@ type LeaseCall struct {
 	kept bool
 }
 
-// ErrUnanswered is in the finding of a Service for which an IPAM was just asked.
-var ErrUnanswered = errors.New("has not answered yet")
-
-func callFor(key LeaseKey, as *Assignment) *LeaseCall {
-	return &LeaseCall{Key: key, Service: NameOf(as.Service), kept: slices.Contains(as.Service.Finalizers, v1alpha1.LoadBalancerFinalizer)}
-}
-
 // AskedOf are the keys for which the status of the Service says that an IPAM may have been asked. Tenants who write Services write no
 // status.
 func AskedOf(service *corev1.Service) []LeaseKey {
@@ -123,190 +113,4 @@ func RecordAsked(service *corev1.Service, keys []LeaseKey, now time.Time) {
 		Type: v1alpha1.AskedCondition, Status: metav1.ConditionTrue, Reason: "Asked", Message: strings.Join(texts, ","),
 		LastTransitionTime: metav1.NewTime(now),
 	})
-}
-
-// leased gives a Service the address that the IPAM of the pool has for it; wanted is the only one that it takes, invalid: any.
-func (a *allocation) leased(as *Assignment, p *Pool, ipv6 bool, wanted netip.Addr) *finding.Finding {
-	key := LeaseKey{p.Name, as.Service.UID, ipv6}
-	if c := a.held[key]; c != nil {
-		return p.hasFor(as, c)
-	}
-	call := callFor(key, as)
-	call.Wanted = wanted
-	a.Calls[key] = call
-	l := a.Leases[key]
-	switch {
-	case !l.Answers(wanted), !l.Address.IsValid() && l.Problem == "":
-		return finding.IPAMPending.Errorf("the IPAM of AddressPool/%s %w", p.Name, ErrUnanswered)
-	case l.Refused:
-		return finding.IPAMRefused.Errorf("the IPAM of AddressPool/%s gives no %s address: %s", p.Name, FamilyName(ipv6), l.Problem)
-	case !l.Address.IsValid():
-		return finding.IPAMPending.Errorf("the IPAM of AddressPool/%s %s", p.Name, l.Problem)
-	}
-	problem := a.takeLeased(as, p, ipv6, wanted, l.Address)
-	if problem != nil {
-		call.Unfit = true
-		return finding.IPAMRefused.Errorf("the IPAM of AddressPool/%s answers %s: %w", p.Name, l.Address, problem)
-	}
-	c := a.Claims[l.Address]
-	c.Lease, c.Pool, a.held[key] = key, p.Name, c
-	return nil
-}
-
-// hasFor says why the IPAM is not asked while it has an address under the key, which is that of the claim.
-func (p *Pool) hasFor(as *Assignment, c *Claim) *finding.Finding {
-	switch {
-	case !c.Live():
-		return finding.IPAMPending.Errorf("the IPAM of AddressPool/%s is asked once it has released %s, which the Service had", p.Name, c.Address)
-	case c.Has(NameOf(as.Service)):
-		return finding.IPAMRefused.Errorf("the IPAM of AddressPool/%s has %s for this Service, and gives a Service one address of a family",
-			p.Name, c.Address)
-	}
-	return finding.IPAMPending.Errorf("the IPAM of AddressPool/%s has %s for this Service, until it has it for Service/%s", p.Name,
-		c.Address, c.keptFor())
-}
-
-// takeLeased takes an address that an IPAM gives, in the limits of its pool. One that another Service has is none that it may give.
-func (a *allocation) takeLeased(as *Assignment, p *Pool, ipv6 bool, wanted, address netip.Addr) *finding.Finding {
-	if wanted.IsValid() && address != wanted {
-		return finding.AddressInUse.Errorf("the Service requests %s", wanted)
-	}
-	if address.Is6() != ipv6 {
-		return finding.NoSuchFamily.Errorf("it is no %s address", FamilyName(ipv6))
-	}
-	if in := PoolOf(a.Pools, address); in != p {
-		return finding.AddressOutsidePools.Errorf("it is not in the pool")
-	}
-	if problem := a.mayTake(as, address); problem != nil {
-		return problem
-	}
-	if c := a.Claims[address]; c != nil && c.Live() {
-		return finding.AddressInUse.Errorf("it belongs to Service/%s", c.keptFor())
-	}
-	return a.join(as, address)
-}
-
-// ending reports whether a claim that is kept for its last owner is to be released by an IPAM, which may have done so: it is given to no
-// Service before the IPAM says so.
-func (a *allocation) ending(c *Claim) bool {
-	l := a.Leases[c.Lease]
-	return c.Lease.UID != "" && c.wasReleased() &&
-		(l.Releasing || l.Released || !c.Released.Add(PoolOf(a.Pools, c.Address).reuseAfter()).After(a.Now))
-}
-
-// wasReleased reports whether the claim is not live, and was not before this pass.
-func (c *Claim) wasReleased() bool {
-	if c.Object == nil || c.Live() {
-		return false
-	}
-	before, ours := ParseClaim(c.Object)
-	return ours && !before.Live()
-}
-
-// release asks the IPAM of a claim that has ended to release the address, and returns whether it has, or there is none to ask.
-func (a *allocation) release(c *Claim) bool {
-	if c.Lease.UID == "" || a.Leases[c.Lease].Released {
-		return true
-	}
-	if a.ipamOf(c.Lease.Pool) == nil {
-		a.Left = append(a.Left, c.Lease)
-		return true
-	}
-	if c.wasReleased() && !a.Announced[c.Address] { // an agent answers for it still, and its next report is another pass
-		a.Calls[c.Lease] = &LeaseCall{Key: c.Lease, Service: c.keptFor(), Release: true, Address: c.Address, Recorded: true}
-	}
-	return false
-}
-
-// ipamOf is that of a pool; nil: there is no such pool, or it has none. One that is broken or disabled has it all the same.
-func (a *allocation) ipamOf(pool string) *v1alpha1.PoolIPAM {
-	for _, p := range a.Pools {
-		if p.Name == pool {
-			return p.Spec.IPAM
-		}
-	}
-	return nil
-}
-
-// renew asks IPAMs to keep what Services have. Where an IPAM has another address for a Service, or none, the Service keeps its own.
-func (a *allocation) renew() {
-	for _, as := range a.order {
-		for _, ipv6 := range Families(as.Service) {
-			address, has := as.By[ipv6]
-			p := PoolOf(a.Pools, address)
-			if !has || p == nil || p.Spec.IPAM == nil || a.Claims[address].Owners[0] != NameOf(as.Service) {
-				continue
-			}
-			a.renewOne(as, p, a.Claims[address])
-		}
-	}
-}
-
-func (a *allocation) renewOne(as *Assignment, p *Pool, c *Claim) {
-	key := LeaseKey{p.Name, as.Service.UID, c.Address.Is6()}
-	if other := a.held[key]; other != nil && other != c {
-		return // it has another address under that key, which is to be released first
-	}
-	l, call := a.Leases[key], callFor(key, as)
-	call.Address, call.Wanted = c.Address, c.Address
-	if c.Lease != key {
-		call.From = c.Lease
-	}
-	a.Calls[key] = call
-	switch {
-	case l.Address == c.Address:
-		delete(a.held, c.Lease)
-		c.Lease, a.held[key] = key, c
-	case l.Address.IsValid():
-		as.remark("the IPAM of AddressPool/" + p.Name + " answers " + l.Address.String() + ", and the Service keeps " + c.Address.String())
-	case l.Refused:
-		as.remark("the IPAM of AddressPool/" + p.Name + " refuses " + c.Address.String() + ", which the Service keeps: " + l.Problem)
-	}
-}
-
-func (as *Assignment) remark(text string) {
-	if as.Remark != "" {
-		text = as.Remark + "; " + text
-	}
-	as.Remark = text
-}
-
-// record plans what the status of Services says of IPAMs that may have an address which no claim has, and has those released that no
-// Service waits for.
-func (a *allocation) record() {
-	claimed, written := map[LeaseKey]bool{}, map[LeaseKey]bool{}
-	for _, c := range a.Claims {
-		if c.Lease.UID == "" {
-			continue
-		}
-		claimed[c.Lease] = true
-		if c.Object != nil {
-			before, ours := ParseClaim(c.Object)
-			written[c.Lease] = written[c.Lease] || ours && before.Lease == c.Lease
-		}
-	}
-	for uid, keys := range a.Asked {
-		a.Records[uid] = nil
-		for _, key := range keys {
-			switch call := a.Calls[key]; {
-			case call != nil:
-				call.Recorded = call.Release || call.kept
-			case claimed[key], a.Leases[key].Released:
-			case a.ipamOf(key.Pool) == nil:
-				a.Left = append(a.Left, key)
-			default:
-				a.Calls[key] = &LeaseCall{Key: key, Release: true, Recorded: true}
-				a.Records[uid] = append(a.Records[uid], key)
-			}
-		}
-	}
-	for key, call := range a.Calls {
-		call.Recorded = call.Recorded || written[key]
-		if !call.Release && !claimed[key] {
-			a.Records[key.UID] = append(a.Records[key.UID], key)
-		}
-	}
-	for _, keys := range a.Records {
-		slices.SortFunc(keys, compareLeases)
-	}
 }

@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"time"
@@ -105,4 +106,27 @@ func (s *Snapshot) Note(service *corev1.Service) {
 	for _, address := range Earlier(service, true) {
 		s.Lingering[address] = true
 	}
+}
+
+// allocation is a plan that is being made.
+type allocation struct {
+	*Snapshot
+	Plan
+	order    []*Assignment
+	reserved map[types.NamespacedName][]netip.Addr // in quarantine
+	// shareable are made when the first Service looks for one, and exhausted are pools without any free address of a family.
+	shareable shareable
+	exhausted map[poolFamily]bool
+	held      map[LeaseKey]*Claim // by what IPAMs have
+}
+
+type poolFamily struct {
+	pool string
+	ipv6 bool
+}
+
+// Older orders Services by age.
+func Older(x, y *Assignment) int {
+	return cmp.Or(x.Service.CreationTimestamp.Compare(y.Service.CreationTimestamp.Time),
+		cmp.Compare(NameOf(x.Service).String(), NameOf(y.Service).String()))
 }

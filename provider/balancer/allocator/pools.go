@@ -221,3 +221,14 @@ func (p *Pool) reuseAfter() time.Duration {
 	}
 	return p.Spec.ReuseAfter.Duration
 }
+
+// PoolOf returns the pool that has the address; rather one that gives.
+func PoolOf(pools []*Pool, address netip.Addr) *Pool {
+	var found *Pool
+	for _, p := range pools {
+		if p.Set.Contains(address) && (found == nil || !found.gives() && p.gives()) {
+			found = p
+		}
+	}
+	return found
+}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"go4.org/netipx"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // parseRanges reads CIDRs, addresses and FIRST-LAST. With avoidEnds the first and the last address of IPv4 CIDRs are
@@ -108,4 +109,12 @@ func firstFree(ranges []netipx.IPRange, ipv6 bool, name string, free func(netip.
 			return netip.Addr{}, false
 		}
 	}
+}
+
+// FamilyName is for messages.
+func FamilyName(ipv6 bool) corev1.IPFamily {
+	if ipv6 {
+		return corev1.IPv6Protocol
+	}
+	return corev1.IPv4Protocol
 }

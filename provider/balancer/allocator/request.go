@@ -112,14 +112,6 @@ func NeedsAll(service *corev1.Service) bool {
 	return policy == nil || *policy != corev1.IPFamilyPolicyPreferDualStack
 }
 
-// FamilyName is for messages.
-func FamilyName(ipv6 bool) corev1.IPFamily {
-	if ipv6 {
-		return corev1.IPv6Protocol
-	}
-	return corev1.IPv4Protocol
-}
-
 // Served reports whether the Service is ours: of type LoadBalancer, of our class or none, and not being deleted.
 func Served(service *corev1.Service) bool {
 	return service.Spec.Type == corev1.ServiceTypeLoadBalancer && service.DeletionTimestamp == nil &&
