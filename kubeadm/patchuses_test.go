@@ -55,7 +55,8 @@ func TestLintPatch_Uses(t *testing.T) {
 		},
 		{
 			"feature gates as the next argument", "kube-apiserver.yaml", "1.37",
-			container + "kube-apiserver\n    command: [kube-apiserver, --feature-gates, SidecarContainers=true, --v=2]\n", []finding.ID{"U5"},
+			container + "kube-apiserver\n    command: [kube-apiserver, --feature-gates, SidecarContainers=true, --v=2]\n",
+			[]finding.ID{"U5"},
 		},
 		{
 			"kube-proxy", "kubeproxydaemonset.yaml", "1.37",

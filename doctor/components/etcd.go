@@ -74,7 +74,7 @@ func JudgeEtcd(seen *Seen, cluster Cluster) []finding.Finding {
 func (j *judge) memberDown(teller *corev1.Pod, id, address string) *finding.Finding {
 	of, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return nil
+		return nil //nolint:nilerr // of a name nothing is known
 	}
 	node := ""
 	for i := range j.Nodes {

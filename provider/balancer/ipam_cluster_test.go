@@ -21,7 +21,7 @@ import (
 // Service has stays.
 func TestCluster_IPAM(t *testing.T) {
 	p := newPlayed(t, "192.0.2.57", "192.0.2.58")
-	c := newCluster(t, p.pool("lan", "192.0.2.50-192.0.2.60"))
+	c := newCluster(t, p.pool("192.0.2.50-192.0.2.60"))
 	c.end()
 	system, err := c.client.CoreV1().Namespaces().Get(t.Context(), v1alpha1.Namespace, metav1.GetOptions{})
 	if err != nil {
@@ -52,8 +52,8 @@ func TestCluster_IPAM(t *testing.T) {
 	}
 
 	p.now(func() { p.status = http.StatusServiceUnavailable })
-	waits := c.create("waits", finalized)
-	waits = c.within(10*time.Second, "waits", func(s *corev1.Service) bool {
+	c.create("waits", finalized)
+	waits := c.within(10*time.Second, "waits", func(s *corev1.Service) bool {
 		return reasonIs("IPAMPending")(s) && strings.Contains(allocator.Condition(s).Message, "answers 503") && len(allocator.AskedOf(s)) == 1
 	})
 	if _, err := c.leader.EnsureLoadBalancer(t.Context(), "", waits, nil); !errors.Is(err, cloudprovider.ImplementedElsewhere) {

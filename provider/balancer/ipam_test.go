@@ -89,12 +89,9 @@ func (w *ipamWorld) pass(writes int) planned {
 }
 
 // until makes passes until that is so.
-func (w *ipamWorld) until(what string, so func(p planned) bool) planned {
+func (w *ipamWorld) until(what string, so func(p planned) bool) {
 	w.Helper()
-	for began := time.Now(); ; {
-		if p := w.pass(-1); so(p) {
-			return p
-		}
+	for began := time.Now(); !so(w.pass(-1)); {
 		if time.Since(began) > 20*time.Second {
 			w.Fatalf("%s: not within 20 s", what)
 		}
@@ -128,7 +125,7 @@ func (w *ipamWorld) released(p *played) {
 
 func TestIPAM_Gives(t *testing.T) {
 	p := newPlayed(t, "192.0.2.7", "2001:db8::7", "192.0.2.8")
-	w := newIPAMWorld(t, p.pool("lan", "192.0.2.0/28", "2001:db8::/120"))
+	w := newIPAMWorld(t, p.pool("192.0.2.0/28", "2001:db8::/120"))
 	both := w.service("both", families(corev1.IPFamilyPolicyRequireDualStack, corev1.IPv4Protocol, corev1.IPv6Protocol))
 	first := w.pass(-1)
 	if got := first.reason(both); got != "IPAMPending" || first.of(both) != "" {
@@ -156,7 +153,7 @@ func TestIPAM_Gives(t *testing.T) {
 func TestIPAM_Waits(t *testing.T) {
 	p := newPlayed(t, "192.0.2.7")
 	p.status = http.StatusServiceUnavailable
-	asked := p.pool("lan", "192.0.2.0/28")
+	asked := p.pool("192.0.2.0/28")
 	asked.Spec.Priority = 1
 	w := newIPAMWorld(t, asked, addressPool("own", "198.51.100.1"))
 	web, own := w.service("web"), w.service("own", annotated(v1alpha1.PoolAnnotation, "own"))
@@ -180,7 +177,7 @@ func TestIPAM_Refused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPlayed(t, "192.0.2.5")
-			pool := p.pool("lan", "192.0.2.0/28")
+			pool := p.pool("192.0.2.0/28")
 			pool.Spec.Exclude = []string{"192.0.2.9"}
 			w := newIPAMWorld(t, pool, addressPool("other", "198.51.100.1"))
 			w.plane.Endpoints = map[netip.Addr]bool{netip.MustParseAddr("192.0.2.3"): true}
@@ -205,7 +202,7 @@ func TestIPAM_Restart(t *testing.T) {
 	for writes := range 4 {
 		t.Run(fmt.Sprint(writes), func(t *testing.T) {
 			p := newPlayed(t, "192.0.2.7", "192.0.2.8")
-			w := newIPAMWorld(t, p.pool("lan", "192.0.2.0/28"))
+			w := newIPAMWorld(t, p.pool("192.0.2.0/28"))
 			web := w.service("web")
 			w.pass(-1)
 			w.pass(-1) // asks
@@ -234,7 +231,7 @@ func TestIPAM_Restart(t *testing.T) {
 // An address is released after its quarantine, while no agent answers for it, and as often as it takes.
 func TestIPAM_Releases(t *testing.T) {
 	p := newPlayed(t, "192.0.2.7")
-	w := newIPAMWorld(t, p.pool("lan", "192.0.2.0/28"))
+	w := newIPAMWorld(t, p.pool("192.0.2.0/28"))
 	web := w.service("web")
 	w.gets(web, "192.0.2.7")
 	delete(w.services, allocator.NameOf(web))
@@ -279,7 +276,7 @@ func TestIPAM_Keeps(t *testing.T) {
 		t.Fatalf("without an IPAM it has %q", got)
 	}
 	delete(web.Annotations, v1alpha1.AddressesAnnotation)
-	w.pools[0] = p.pool("lan", "192.0.2.7-192.0.2.8")
+	w.pools[0] = p.pool("192.0.2.7-192.0.2.8")
 	remark := func(want string) {
 		t.Helper()
 		w.until(want, func(q planned) bool {
@@ -308,7 +305,7 @@ func TestIPAM_Keeps(t *testing.T) {
 // A Service that goes to another pool has its answer released. Without its pool, or the IPAM of it, nothing can be.
 func TestIPAM_Elsewhere(t *testing.T) {
 	p := newPlayed(t, "203.0.113.1")
-	w := newIPAMWorld(t, p.pool("lan", "192.0.2.0/28"), addressPool("own", "198.51.100.1"))
+	w := newIPAMWorld(t, p.pool("192.0.2.0/28"), addressPool("own", "198.51.100.1"))
 	web := w.service("web", annotated(v1alpha1.PoolAnnotation, "lan"))
 	w.fails(web, "IPAMRefused", "it is not in the pool")
 	web.Annotations[v1alpha1.PoolAnnotation] = "own"

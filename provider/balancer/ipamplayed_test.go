@@ -95,9 +95,9 @@ func (p *played) state() string {
 	return fmt.Sprint(list)
 }
 
-// pool is an AddressPool with this IPAM.
-func (p *played) pool(name string, ranges ...string) *v1alpha1.AddressPool {
-	pool := addressPool(name, ranges...)
+// pool is AddressPool lan, with this IPAM.
+func (p *played) pool(ranges ...string) *v1alpha1.AddressPool {
+	pool := addressPool("lan", ranges...)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.Certificate().Raw})
 	pool.Spec.IPAM = &v1alpha1.PoolIPAM{
 		URL: p.URL, CA: string(ca), TokenKey: "k", Timeout: metav1.Duration{Duration: 5 * time.Second},

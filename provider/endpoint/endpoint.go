@@ -29,8 +29,9 @@ import (
 )
 
 const (
-	// maxBody and MaxHeader are how much of an answer is read, in bytes.
-	maxBody, MaxHeader = 4 << 10, 16 << 10
+	// MaxHeader is how much is read of the header of an answer, and maxBody of the rest, in bytes.
+	MaxHeader = 16 << 10
+	maxBody   = 4 << 10
 	// maxMessage is how long a problem may be that is reported, in bytes.
 	maxMessage = 200
 	// maxAfter is the longest time that an endpoint may want to be left alone.

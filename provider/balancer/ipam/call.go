@@ -136,11 +136,11 @@ func errorIn(body []byte, token string) string {
 
 // address is where a Service and family has its own resource.
 func address(o Order) string {
-	text := strings.TrimRight(o.IPAM.URL, "/")
+	parts := []string{strings.TrimRight(o.IPAM.URL, "/")}
 	for _, part := range []string{o.Cluster, o.Key.Pool, string(o.Key.UID), o.Key.Family()} {
-		text += "/" + url.PathEscape(part)
+		parts = append(parts, url.PathEscape(part))
 	}
-	return text
+	return strings.Join(parts, "/")
 }
 
 func bodyOf(o Order) Body {
