@@ -134,5 +134,14 @@ func LintPatches(dir string, of PatchedMinors) ([]finding.Finding, error) {
 	return list, nil
 }
 
+// RefusePatches is what is wrong with patches as one error; nil: nothing is.
+func RefusePatches(found []finding.Finding) error {
+	var wrong []error
+	for _, f := range found {
+		wrong = append(wrong, fmt.Errorf("%s: %s", finding.Clean(f.File), finding.Clean(f.Message)))
+	}
+	return errors.Join(wrong...)
+}
+
 // PatchesOf is the directory of patches of a machine that makes a cluster or joins one; empty: none.
 func (f *File) PatchesOf(role Role) string { return f.text(role.kind(), "patches", "directory") }

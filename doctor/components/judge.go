@@ -347,3 +347,14 @@ func labels(m map[string]string) string {
 	}
 	return finding.Clean(strings.Join(list, ","))
 }
+
+// of are the static pods of a component.
+func (j *judge) of(component string) []*corev1.Pod {
+	var list []*corev1.Pod
+	for i := range j.Static {
+		if p := &j.Static[i]; p.Labels[v1alpha1.ComponentLabel] == component && len(p.Spec.Containers) > 0 {
+			list = append(list, p)
+		}
+	}
+	return list
+}

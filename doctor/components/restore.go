@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/ccmadm/ccmadm/api/nodestatus"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
 )
 
@@ -60,8 +59,8 @@ func (j *judge) initConfiguration(node string) string {
 	if address := j.advertised(node); address.IsValid() {
 		fields = append(fields, fmt.Sprintf(`advertiseAddress: "%s"`, address))
 	}
-	for i := range j.Static { // they are alike on all control planes
-		if port, err := strconv.Atoi(apiServerFlag(&j.Static[i], "secure-port")); err == nil {
+	for _, p := range j.of(APIServer) { // they are alike on all control planes
+		if port, err := strconv.Atoi(argument(&p.Spec.Containers[0], "secure-port")); err == nil {
 			fields = append(fields, fmt.Sprintf("bindPort: %d", port))
 			break
 		}
@@ -75,21 +74,17 @@ func (j *judge) initConfiguration(node string) string {
 // advertised is the address that the Node's API server tells of itself, or the Node's etcd, to which kubeadm gives the same one; else
 // the first InternalIP.
 func (j *judge) advertised(node string) netip.Addr {
-	var byEtcd netip.Addr
-	for i := range j.Static {
-		p := &j.Static[i]
-		if p.Spec.NodeName != node || len(p.Spec.Containers) == 0 {
-			continue
-		}
-		if address, err := netip.ParseAddr(apiServerFlag(p, "advertise-address")); err == nil {
+	for _, p := range j.of(APIServer) {
+		address, err := netip.ParseAddr(argument(&p.Spec.Containers[0], "advertise-address"))
+		if p.Spec.NodeName == node && err == nil {
 			return address
 		}
-		if p.Labels[v1alpha1.ComponentLabel] == Etcd {
-			byEtcd = hostOf(argument(&p.Spec.Containers[0], "advertise-client-urls"))
-		}
 	}
-	if byEtcd.IsValid() {
-		return byEtcd
+	for _, p := range j.of(Etcd) {
+		address := hostOf(argument(&p.Spec.Containers[0], "advertise-client-urls"))
+		if p.Spec.NodeName == node && address.IsValid() {
+			return address
+		}
 	}
 	i := slices.IndexFunc(j.Nodes, func(n corev1.Node) bool { return n.Name == node })
 	if i < 0 {
@@ -109,12 +104,4 @@ func hostOf(text string) netip.Addr {
 	}
 	address, _ := netip.ParseAddr(u.Hostname())
 	return address
-}
-
-// apiServerFlag is the value of a flag where the pod is of an API server.
-func apiServerFlag(p *corev1.Pod, flag string) string {
-	if p.Labels[v1alpha1.ComponentLabel] != APIServer || len(p.Spec.Containers) == 0 {
-		return ""
-	}
-	return argument(&p.Spec.Containers[0], flag)
 }

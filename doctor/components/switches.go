@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
 
@@ -83,17 +82,6 @@ func JudgeSwitches(seen *Seen, cluster Cluster) []finding.Finding {
 	}
 	j := judge{Seen: seen, Cluster: cluster}
 	return append(j.controllersOff(), j.apisOff()...)
-}
-
-// of are the static pods of a component.
-func (j *judge) of(component string) []*corev1.Pod {
-	var list []*corev1.Pod
-	for i := range j.Static {
-		if p := &j.Static[i]; p.Labels[v1alpha1.ComponentLabel] == component && len(p.Spec.Containers) > 0 {
-			list = append(list, p)
-		}
-	}
-	return list
 }
 
 func (j *judge) controllersOff() []finding.Finding {

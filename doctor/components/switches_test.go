@@ -134,7 +134,7 @@ func TestJudgeControl(t *testing.T) {
 		{name: "approved a moment ago", changes: []func(*world){request(serving, time.Hour, 20*time.Second)}},
 		{name: "approved, and the signer has refused it", changes: []func(*world){request(serving, time.Hour, 5*time.Minute, failed)}},
 		{name: "of a signer that is not Kubernetes'", changes: []func(*world){request("example.org/signer", time.Hour, 5*time.Minute)}},
-		{name: "serving certificates wait for whoever approves them", changes: []func(*world){request(serving, time.Hour, 0)}},
+		{name: "serving certificates wait for an approver", changes: []func(*world){request(serving, time.Hour, 0)}},
 		{
 			name: "a kubelet's request is not approved", changes: []func(*world){request(kubelet, 3*time.Minute, 0)},
 			want: []string{"I4 CertificateSigningRequest/csr-0 of system:bootstrap:abcdef: not approved for 3m0s"}, next: "kubectl certificate approve csr-0",

@@ -148,27 +148,34 @@ func (l *looking) webhooks(ctx context.Context, c kubernetes.Interface) {
 		service := types.NamespacedName{Namespace: w.Namespace, Name: w.Service}
 		services[service] = append(services[service], i)
 	}
-	if left := len(services) - mostWebhooks; left > 0 {
-		s.NotSeen = append(s.NotSeen, NotSeen{
-			What:    "endpoints of " + finding.Count(left, "Service") + " of webhooks",
-			Message: fmt.Sprintf("no more than %d are asked for", mostWebhooks),
-		})
-	}
 	names := slices.SortedFunc(maps.Keys(services), func(a, b types.NamespacedName) int {
 		return strings.Compare(a.String(), b.String())
 	})
-	for _, service := range names[:min(len(names), mostWebhooks)] {
+	l.endpoints(ctx, c, names, "webhooks", func(service types.NamespacedName, ready int) {
+		for _, i := range services[service] {
+			s.Webhooks[i].Ready = ready
+		}
+		l.calls.Endpoints(service, ready)
+	})
+}
+
+// endpoints asks how many of each Service are ready, and says whose Services were left out.
+func (l *looking) endpoints(ctx context.Context, c kubernetes.Interface, of []types.NamespacedName, whose string,
+	keep func(service types.NamespacedName, ready int),
+) {
+	if left := len(of) - mostWebhooks; left > 0 {
+		l.snapshot.NotSeen = append(l.snapshot.NotSeen, NotSeen{
+			What:    "endpoints of " + finding.Count(left, "Service") + " of " + whose,
+			Message: fmt.Sprintf("no more than %d are asked for", mostWebhooks),
+		})
+	}
+	for _, service := range of[:min(len(of), mostWebhooks)] {
 		l.ask("endpoints of Service/"+service.String(), func() (func(), error) {
 			ready, err := countEndpoints(ctx, c, service)
 			if err != nil {
 				return nil, err
 			}
-			return func() {
-				for _, i := range services[service] {
-					s.Webhooks[i].Ready = ready
-				}
-				l.calls.Endpoints(service, ready)
-			}, nil
+			return func() { keep(service, ready) }, nil
 		})
 	}
 }
@@ -184,22 +191,7 @@ func (l *looking) callouts(ctx context.Context, c kubernetes.Interface) {
 	left := slices.DeleteFunc(l.calls.Services(), func(service types.NamespacedName) bool {
 		return slices.ContainsFunc(s.Webhooks, func(w Webhook) bool { return w.Namespace == service.Namespace && w.Service == service.Name })
 	})
-	if many := len(left) - mostWebhooks; many > 0 {
-		s.NotSeen = append(s.NotSeen, NotSeen{
-			What:    "endpoints of " + finding.Count(many, "Service") + " of webhooks for other namespaces",
-			Message: fmt.Sprintf("no more than %d are asked for", mostWebhooks),
-		})
-	}
-	for _, service := range left[:min(len(left), mostWebhooks)] {
-		l.ask("endpoints of Service/"+service.String(), func() (func(), error) {
-			ready, err := countEndpoints(ctx, c, service)
-			return func() {
-				if err == nil {
-					l.calls.Endpoints(service, ready)
-				}
-			}, err
-		})
-	}
+	l.endpoints(ctx, c, left, "webhooks for other namespaces", l.calls.Endpoints)
 }
 
 // tryCallouts asks those that can be asked, in a cluster of kubeadm, as dry runs of writes are in no other.

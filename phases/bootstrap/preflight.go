@@ -2,15 +2,12 @@ package bootstrap
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/util/version"
-
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/minors"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/phases/kubelet"
@@ -137,22 +134,20 @@ func checkPatches(ctx context.Context, r *workflow.Run) error {
 	if filepath.IsAbs(dir) { // else it depends on where the command is run
 		dir = r.Machine.Path(dir)
 	}
-	of := kubeadm.PatchedMinors{Kubeadm: minorOf(v), Components: minorOf(v)}
-	if installed, err := version.ParseSemantic(r.KubeadmFile.KubernetesVersion()); err == nil { // kubeadm installs the minor before its own, too
-		of.Components = minorOf(installed)
+	of := kubeadm.PatchedMinors{}
+	if of.Kubeadm, err = minors.Of(v.String()); err != nil {
+		return err
+	}
+	of.Components, err = minors.Of(r.KubeadmFile.KubernetesVersion()) // kubeadm installs the minor before its own, too
+	if err != nil {
+		of.Components = of.Kubeadm // which it installs without a version, or by a label
 	}
 	found, err := kubeadm.LintPatches(dir, of)
 	if err != nil {
 		return err
 	}
-	var wrong []error
-	for _, f := range found {
-		wrong = append(wrong, fmt.Errorf("%s: %s", finding.Clean(f.File), finding.Clean(f.Message)))
-	}
-	return errors.Join(wrong...)
+	return kubeadm.RefusePatches(found)
 }
-
-func minorOf(v *version.Version) string { return fmt.Sprintf("%d.%d", v.Major(), v.Minor()) }
 
 // checkTaints refuses the taint of external mode among those that the kubelet is told to register with. It adds that
 // taint itself, and the API refuses a Node that has it twice (kubernetes/kubernetes, kubelet_node_status.go).

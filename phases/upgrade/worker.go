@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/minors"
+	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
 	"github.com/ccmadm/ccmadm/phases/workflow"
@@ -88,14 +90,10 @@ func checkWorkersPatches(_ context.Context, r *workflow.Run) error {
 	if err != nil {
 		return err
 	}
-	var wrong []error
-	for _, f := range found {
+	return kubeadm.RefusePatches(slices.DeleteFunc(found, func(f finding.Finding) bool {
 		others := f.File != "" && minors.Load().PatchTarget(filepath.Base(f.File)) != "kubeletconfiguration"
-		if !others && f.Severity == finding.SeverityError {
-			wrong = append(wrong, fmt.Errorf("%s: %s", finding.Clean(f.File), finding.Clean(f.Message)))
-		}
-	}
-	return errors.Join(wrong...)
+		return others || f.Severity != finding.SeverityError
+	}))
 }
 
 // showRest says what is left to be done on which machine: the plan, made anew.

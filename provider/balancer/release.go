@@ -22,7 +22,8 @@ import (
 
 // Release gives back what a Balancer has held, where load balancers are another program's from now on: finalizers and
 // conditions of Services, so that these can be deleted, and then the claims, so that no agent announces them. Status
-// and annotation stay, so that whoever comes next may keep the addresses, and IPAMs of AddressPools keep them. On an error, what is left is for the next call.
+// and annotation stay, so that the next provider may keep the addresses, and IPAMs of AddressPools keep them. On an error, what is left
+// is for the next call.
 func Release(ctx context.Context, client kubernetes.Interface) error {
 	claims, err := client.NetworkingV1().IPAddresses().List(ctx, metav1.ListOptions{LabelSelector: ourClaims})
 	if apierrors.IsNotFound(err) { // the API server does not know the resource

@@ -27,8 +27,8 @@ func atOnceRules() []Rule {
 }
 
 // machinesAreAskedAboutAtOnce asks about Nodes that are healthy, of which the machine of one is switched off, if it can be: about these no
-// controller asks, and one that did would spoil what a provider that mixes up its answers says of a Node alone. Then all
-// are silent.
+// controller asks, and one that did would spoil what a provider that mixes up its answers says of a Node alone. Then no
+// kubelet posts a status.
 func machinesAreAskedAboutAtOnce(ctx context.Context, b *bed) error {
 	var machines []Machine
 	for range atOnce {

@@ -10,6 +10,7 @@ package endpoint
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -24,6 +25,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 )
@@ -214,6 +217,14 @@ func unreached(err error) string {
 	}
 	return "its host name cannot be resolved"
 }
+
+// Bounded is a duration that an AddressPool says, within what its definition allows; 0 stands for another one.
+func Bounded(d, otherwise, least, most time.Duration) time.Duration {
+	return max(least, min(most, cmp.Or(d, otherwise)))
+}
+
+// Jitter makes a pause up to a tenth shorter or longer, so that not all call at once.
+func Jitter(d time.Duration) time.Duration { return wait.Jitter(d*9/10, 2.0/9) }
 
 // Clip keeps what a report, and a terminal, can have of a problem.
 func Clip(text string) string {

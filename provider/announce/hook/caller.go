@@ -11,7 +11,6 @@
 package hook
 
 import (
-	"cmp"
 	"context"
 	"net/netip"
 	"reflect"
@@ -259,8 +258,8 @@ func (c *Caller) order(address netip.Addr) (order, bool) {
 		return order{}, false
 	}
 	o := order{hook: *c.view.Pools[claim.Pool].Spec.Hook, claim: claim}
-	o.hook.Timeout.Duration = bounded(o.hook.Timeout.Duration, defaultTimeout, time.Second, time.Minute)
-	o.hook.RepeatAfter.Duration = bounded(o.hook.RepeatAfter.Duration, defaultRepeat, 10*time.Second, 24*time.Hour)
+	o.hook.Timeout.Duration = endpoint.Bounded(o.hook.Timeout.Duration, defaultTimeout, time.Second, time.Minute)
+	o.hook.RepeatAfter.Duration = endpoint.Bounded(o.hook.RepeatAfter.Duration, defaultRepeat, 10*time.Second, 24*time.Hour)
 	o.token, o.problem = endpoint.Token(v1alpha1.Namespace+"/"+v1alpha1.HookSecretName, c.Tokens(), o.hook.TokenKey)
 	o.body = Body{Address: address.String(), Node: c.view.Node, Pool: claim.Pool, InternalIPs: []string{}, Services: []string{}}
 	if node := c.view.Nodes[c.view.Node]; node != nil {
@@ -283,8 +282,3 @@ const (
 	defaultTimeout = 10 * time.Second
 	defaultRepeat  = 5 * time.Minute
 )
-
-// bounded is what an AddressPool says, within what its definition allows.
-func bounded(d, otherwise, least, most time.Duration) time.Duration {
-	return max(least, min(most, cmp.Or(d, otherwise)))
-}

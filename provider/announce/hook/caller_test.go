@@ -18,6 +18,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/announce"
+	"github.com/ccmadm/ccmadm/provider/endpoint"
 )
 
 // playedEndpoint stands for all endpoints, in the time of a test.
@@ -334,7 +335,7 @@ func TestBounded(t *testing.T) {
 	for _, tt := range []struct{ in, want time.Duration }{
 		{0, defaultTimeout}, {time.Millisecond, time.Second}, {time.Hour, time.Minute}, {5 * time.Second, 5 * time.Second}, {-1, time.Second},
 	} {
-		if got := bounded(metav1.Duration{Duration: tt.in}.Duration, defaultTimeout, time.Second, time.Minute); got != tt.want {
+		if got := endpoint.Bounded(metav1.Duration{Duration: tt.in}.Duration, defaultTimeout, time.Second, time.Minute); got != tt.want {
 			t.Errorf("%s: got %s, want %s", tt.in, got, tt.want)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
+	"github.com/ccmadm/ccmadm/provider/endpoint"
 )
 
 const (
@@ -60,7 +60,7 @@ func (w *worker) run(ctx context.Context, first contact) {
 		} else if unready.IsZero() {
 			unready = time.Now()
 		}
-		pause := jitter(want.hook.RepeatAfter.Duration)
+		pause := endpoint.Jitter(want.hook.RepeatAfter.Duration)
 		switch {
 		case a.lost:
 			pause = lostAgain
@@ -73,7 +73,7 @@ func (w *worker) run(ctx context.Context, first contact) {
 			continue
 		case a.problem != "":
 			retry = min(max(retryFirst, 2*retry), retryMost)
-			pause = max(jitter(retry), w.caller.held(want)) // no sooner than the endpoint says
+			pause = max(endpoint.Jitter(retry), w.caller.held(want)) // no sooner than the endpoint says
 		default:
 			retry = 0
 		}
@@ -209,6 +209,3 @@ func (w *worker) later(reason string) {
 	c.Log.Info("The hook of an AddressPool is called later", "address", w.address, "reason", reason)
 	c.Changed()
 }
-
-// jitter makes it up to a tenth shorter or longer, so that agents do not call all at once.
-func jitter(d time.Duration) time.Duration { return wait.Jitter(d*9/10, 2.0/9) }

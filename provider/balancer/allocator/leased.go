@@ -121,6 +121,9 @@ func (a *allocation) ipamOf(pool string) *v1alpha1.PoolIPAM {
 
 // renew asks IPAMs to keep what Services have. Where an IPAM has another address for a Service, or none, the Service keeps its own.
 func (a *allocation) renew() {
+	if !slices.ContainsFunc(a.Pools, func(p *Pool) bool { return p.Spec.IPAM != nil }) {
+		return // as in nearly all clusters: nothing is looked for
+	}
 	for _, as := range a.order {
 		for _, ipv6 := range Families(as.Service) {
 			address, has := as.By[ipv6]

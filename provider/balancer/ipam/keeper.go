@@ -10,7 +10,6 @@
 package ipam
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"sync"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/endpoint"
 )
 
 const (
@@ -103,8 +103,8 @@ func (k *Keeper) Set(orders map[allocator.LeaseKey]Order) {
 		}
 	}
 	for key, order := range orders {
-		order.IPAM.Timeout.Duration = bounded(order.IPAM.Timeout.Duration, defaultTimeout, time.Second, time.Minute)
-		order.IPAM.RenewAfter.Duration = bounded(order.IPAM.RenewAfter.Duration, defaultRenew, 10*time.Second, 24*time.Hour)
+		order.IPAM.Timeout.Duration = endpoint.Bounded(order.IPAM.Timeout.Duration, defaultTimeout, time.Second, time.Minute)
+		order.IPAM.RenewAfter.Duration = endpoint.Bounded(order.IPAM.RenewAfter.Duration, defaultRenew, 10*time.Second, 24*time.Hour)
 		e := k.entries[key]
 		if e == nil {
 			e = &entry{order: order, due: now, lease: allocator.Lease{Releasing: order.Release}}
@@ -245,10 +245,10 @@ func (k *Keeper) end(key allocator.LeaseKey, e *entry, r result, version int) bo
 	}
 	before := e.lease
 	r.apply(&e.lease, e.order)
-	e.due = now.Add(jitter(e.order.IPAM.RenewAfter.Duration))
+	e.due = now.Add(endpoint.Jitter(e.order.IPAM.RenewAfter.Duration))
 	if r.problem != "" || e.order.Unfit {
 		e.retry = min(max(retryFirst, 2*e.retry), retryMost)
-		e.due = now.Add(jitter(e.retry))
+		e.due = now.Add(endpoint.Jitter(e.retry))
 	} else {
 		e.retry = 0
 	}
@@ -257,14 +257,6 @@ func (k *Keeper) end(key allocator.LeaseKey, e *entry, r result, version int) bo
 	}
 	return e.lease != before
 }
-
-// bounded is what an AddressPool says, within what its definition allows.
-func bounded(d, otherwise, least, most time.Duration) time.Duration {
-	return max(least, min(most, cmp.Or(d, otherwise)))
-}
-
-// jitter makes it up to a tenth shorter or longer, so that not all are due at once.
-func jitter(d time.Duration) time.Duration { return wait.Jitter(d*9/10, 2.0/9) }
 
 func later(a, b time.Time) time.Time {
 	if a.Before(b) {
