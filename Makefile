@@ -51,7 +51,7 @@ GOBUILD := go build -tags grpcnotrace -ldflags '$(LDFLAGS)'
 # it: the runtime, locks and cryptography. With everything inlined it has a tenth more, and reads 20,000 objects as fast.
 INLINED  := runtime internal crypto sync
 # HTTP/2 is in it once, that of golang.org/x/net, which client-go uses: net/http's own copy has half a megabyte.
-CLIBUILD := go build -tags grpcnotrace,nethttpomithttp2 -gcflags=all=-l $(INLINED:%=-gcflags=%/...=) -ldflags '$(LDFLAGS) -funcalign=4'
+CLIBUILD := go build -tags grpcnotrace,nethttpomithttp2 -gcflags=all=-l $(INLINED:%=-gcflags=%/...=) -ldflags '$(LDFLAGS) -funcalign=1'
 CCM     := ghcr.io/ccmadm/cloud-controller-manager:$(VERSION)
 AGENT   := ghcr.io/ccmadm/node-agent:$(VERSION)
 STEPS   := ghcr.io/ccmadm/ccmadm:$(VERSION)

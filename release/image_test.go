@@ -4,6 +4,7 @@ import (
 	"io"
 	"log"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -86,6 +87,22 @@ func TestPush(t *testing.T) {
 			t.Errorf("the registry has %s of %s, printed was\n%s", got, p.name, out.String())
 		}
 	}
+}
+
+// The limit is met before a release is wanted: this is the program of the commit, compiled as a release compiles it.
+func TestCheckSize_Program(t *testing.T) {
+	file, on := filepath.Join(t.TempDir(), "ccmadm"), platform{"linux", "amd64"}
+	if err := compiler("..", "v0.0.0-size")(t.Context(), "ccmadm", on, file); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := checkSize("ccmadm", on, info.Size()); err != nil {
+		t.Error(err)
+	}
+	t.Logf("ccmadm for %s: %d bytes", on, info.Size())
 }
 
 func TestCheckSize(t *testing.T) {

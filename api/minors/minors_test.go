@@ -1,8 +1,10 @@
 package minors
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,6 +18,14 @@ func TestLoad(t *testing.T) {
 		t.Errorf("%d tables for %d minors (%v)", len(files), len(Known()), err)
 	}
 	for _, e := range Load() {
+		var readable Minor
+		data, err := os.ReadFile(filepath.Join("upstream", e.Name+".json"))
+		if err == nil {
+			err = json.Unmarshal(data, &readable)
+		}
+		if err != nil || !reflect.DeepEqual(readable, e.Minor) {
+			t.Errorf("the JSON of %s and the compressed table differ (%v): bin/lab minors %s", e.Name, err, e.Name)
+		}
 		gomod, err := os.ReadFile(filepath.Join("../../test/lab/kubernetes-"+e.Name, "go.mod"))
 		if err != nil {
 			t.Fatal(err)

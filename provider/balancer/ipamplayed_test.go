@@ -100,7 +100,7 @@ func (p *played) pool(ranges ...string) *v1alpha1.AddressPool {
 	pool := addressPool("lan", ranges...)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.Certificate().Raw})
 	pool.Spec.IPAM = &v1alpha1.PoolIPAM{
-		URL: p.URL, CA: string(ca), TokenKey: "k", Timeout: metav1.Duration{Duration: 5 * time.Second},
+		URL: p.URL, CA: string(ca), TokenKey: "k", Timeout: metav1.Duration{Duration: time.Minute},
 		RenewAfter: metav1.Duration{Duration: time.Hour},
 	}
 	return pool

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -99,7 +100,16 @@ func (b builder) writeMinor(ctx context.Context, name string) error {
 	}
 	fmt.Fprintf(b.out, "[minors] %s: %d feature gates, flags of %s\n", m.Kubernetes, len(m.FeatureGates),
 		strings.Join(slices.Sorted(maps.Keys(m.Flags)), ", "))
-	return renameio.WriteFile(filepath.Join(b.source, "../../api/minors/upstream", name+".json"), append(data, '\n'), 0o644)
+	data = append(data, '\n')
+	file := filepath.Join(b.source, "../../api/minors/upstream", name+".json")
+	if err := renameio.WriteFile(file, data, 0o644); err != nil {
+		return err
+	}
+	var compressed bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&compressed, gzip.BestCompression)
+	_, _ = w.Write(data) // to memory
+	_ = w.Close()
+	return renameio.WriteFile(file+".gz", compressed.Bytes(), 0o644)
 }
 
 // ask runs a program of the folder minor in the module of a minor version, and reads what it prints.
