@@ -75,14 +75,19 @@ func (p printRunner) Run(ctx context.Context, c Command) error {
 
 // Output runs a program that only looks, and returns what it prints. Its error ends with the program's last line.
 func (m *Machine) Output(ctx context.Context, name string, args ...string) ([]byte, error) {
+	return m.output(ctx, Command{Name: name, Args: args})
+}
+
+func (m *Machine) output(ctx context.Context, c Command) ([]byte, error) {
 	var out, stderr limited
-	err := m.Runner.Run(ctx, Command{Name: name, Args: args, Out: &out, Err: &stderr})
+	c.Out, c.Err = &out, &stderr
+	err := m.Runner.Run(ctx, c)
 	if out.tooMuch || stderr.tooMuch {
 		err = errTooMuch
 	}
 	if err != nil {
 		last := lastLine(stderr.kept.Bytes())
-		return out.kept.Bytes(), fmt.Errorf("run %s %s: %w: %s", name, strings.Join(args, " "), err, last)
+		return out.kept.Bytes(), fmt.Errorf("run %s %s: %w: %s", c.Name, strings.Join(c.Args, " "), err, last)
 	}
 	return out.kept.Bytes(), nil
 }
@@ -123,15 +128,19 @@ func (m *Machine) ServiceActive(ctx context.Context, name string) (bool, error) 
 	return false, fmt.Errorf("ask whether %s runs: %w", name, err)
 }
 
-// UnitEnabled asks systemd whether a unit is started at boot, wherever its file is. A machine without systemd has no units.
+// UnitEnabled asks systemd whether a unit is started at boot, wherever its file is. A machine without systemd has no units: where it does
+// not run, as when an image is built, what it cannot answer is no.
 func (m *Machine) UnitEnabled(ctx context.Context, name string) (bool, error) {
-	out, err := m.Output(ctx, "systemctl", "is-enabled", name)
+	out, err := m.output(ctx, Command{Name: "systemctl", Args: []string{"is-enabled", name}, Env: []string{"LC_ALL=C"}})
 	var exit *exec.ExitError
 	said := strings.TrimSpace(string(out))
 	switch {
 	case err == nil, errors.Is(err, ErrNotFound), said != "" && errors.As(err, &exit):
 		return said == "enabled", nil // others, as disabled and not-found, have exit codes of their own
-	case strings.HasSuffix(err.Error(), "No such file or directory"): // which systemd before 254 says of a unit that it does not know
+	case strings.Contains(err.Error(), "Failed to get unit file state for "+name+": No such file"): // before systemd 254: there is none
+		return false, nil
+	}
+	if runs, look := m.HasSystemd(); look == nil && !runs && ctx.Err() == nil {
 		return false, nil
 	}
 	return false, fmt.Errorf("ask whether %s is enabled: %w", name, err)

@@ -3,7 +3,9 @@ package machine
 import (
 	"context"
 	"errors"
+	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"testing"
 )
@@ -28,6 +30,9 @@ type systemctl struct {
 }
 
 func (s systemctl) Run(ctx context.Context, c Command) error {
+	if !slices.Contains(c.Env, "LC_ALL=C") {
+		s.stderr = "in the language of the machine"
+	}
 	cmd := exec.CommandContext(ctx, "sh", "-c", `printf %s "$1"; printf %s "$2" >&2; exit "$3"`, "sh", s.out, s.stderr, strconv.Itoa(s.status))
 	cmd.Stdout, cmd.Stderr = c.Out, c.Err
 	return cmd.Run()
@@ -38,6 +43,7 @@ func TestMachine_UnitEnabled(t *testing.T) {
 	for _, tt := range []struct {
 		systemctl
 		enabled, fails bool
+		without        bool // systemd
 	}{
 		{systemctl: systemctl{"enabled\n", "", 0}, enabled: true},
 		{systemctl: systemctl{"static\n", "", 0}},
@@ -45,9 +51,17 @@ func TestMachine_UnitEnabled(t *testing.T) {
 		{systemctl: systemctl{"not-found\n", "", 4}},
 		{systemctl: systemctl{"", "Failed to get unit file state for x.service: No such file or directory\n", 1}},
 		{systemctl: systemctl{"", "Failed to connect to bus: Connection refused\n", 1}, fails: true},
+		{systemctl: systemctl{"", "Failed to connect to bus: No such file or directory\n", 1}, fails: true},
+		{systemctl: systemctl{"", "Failed to connect to bus: Host is down\n", 1}, without: true},
+		{systemctl: systemctl{"enabled\n", "", 0}, without: true, enabled: true},
 		{systemctl: systemctl{"", "", 1}, fails: true},
 	} {
-		m := At("/")
+		m := At(t.TempDir())
+		if !tt.without {
+			if err := os.MkdirAll(m.Path("/run/systemd/system"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
 		m.Runner = tt.systemctl
 		enabled, err := m.UnitEnabled(t.Context(), "x.service")
 		if enabled != tt.enabled || (err != nil) != tt.fails {

@@ -73,7 +73,12 @@ def route(address, target):
         unsure.pop(address, None)
         return
     unsure[address] = now + UNSURE
-    active, changed = robot(address, target)
+    try:
+        active, changed = robot(address, target)
+    except urllib.error.HTTPError as err:
+        if err.code < 500:  # Robot has answered: nothing comes of this change
+            unsure[address] = until
+        raise
     if active != target:
         raise ValueError(f"it is routed to {active} instead of {target}")
     if until > now and not changed:

@@ -138,15 +138,25 @@ func checkPatches(ctx context.Context, r *workflow.Run) error {
 	if of.Kubeadm, err = minors.Of(v.String()); err != nil {
 		return err
 	}
-	of.Components, err = minors.Of(r.KubeadmFile.KubernetesVersion()) // kubeadm installs the minor before its own, too
-	if err != nil {
-		of.Components = of.Kubeadm // which it installs without a version, or by a label
+	if r.Role == kubeadm.RoleInit { // one that joins has the cluster's version, which is not known yet
+		of.Components = installs(r.KubeadmFile.KubernetesVersion(), of.Kubeadm)
 	}
 	found, err := kubeadm.LintPatches(dir, of)
 	if err != nil {
 		return err
 	}
 	return kubeadm.RefusePatches(found)
+}
+
+// installs is the minor that kubeadm of a minor installs by a version or a label, as stable-1.36: that before its own, too.
+func installs(version, kubeadm string) string {
+	if i := strings.LastIndex(version, "-"); i >= 0 && !strings.Contains(version[:i], ".") {
+		version = version[i+1:]
+	}
+	if minor, err := minors.Of(version); err == nil {
+		return minor
+	}
+	return kubeadm // without a version
 }
 
 // checkTaints refuses the taint of external mode among those that the kubelet is told to register with. It adds that

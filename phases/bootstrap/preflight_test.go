@@ -8,8 +8,10 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
 	"github.com/ccmadm/ccmadm/phases/phasestest"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 func TestCheckTaints(t *testing.T) {
@@ -77,6 +79,35 @@ func TestCheckKubeadmConfig_AsksTheInstalledKubeadm(t *testing.T) {
 }
 
 // A patch that the installed kubeadm would pass over is said before anything is done.
+func TestInstalls(t *testing.T) {
+	for version, want := range map[string]string{
+		"v1.36.3": "1.36", "stable-1.36": "1.36", "ci/latest-1.36": "1.36", "v1.36.0-rc.1": "1.36", "stable": "1.37", "": "1.37", "latest-1": "1.37",
+	} {
+		if got := installs(version, "1.37"); got != want {
+			t.Errorf("%q: got %s, want %s", version, got, want)
+		}
+	}
+}
+
+// A control plane that joins has components of the cluster's version, for which a patch may be right that is not for kubeadm's own.
+func TestCheckPatches_Joins(t *testing.T) {
+	m, runner := machinetest.New(t)
+	runner.Answers["kubeadm version"] = "v1.37.2\n"
+	const gate = `[{op: add, path: /spec/containers/0/command/-, value: "--feature-gates=SidecarContainers=true"}]`
+	machinetest.Put(t, m, "/etc/patches/kube-apiserver+json.yaml", gate)
+	for _, tt := range []struct {
+		config string
+		role   kubeadm.Role
+		fails  bool
+	}{{phasestest.InitConfig, kubeadm.RoleInit, true}, {phasestest.JoinConfig, kubeadm.RoleJoin, false}} {
+		config := strings.Replace(tt.config, "nodeRegistration:", "patches: {directory: /etc/patches}\nnodeRegistration:", 1)
+		r, _ := phasestest.Run{Config: config, Inputs: workflow.Inputs{Role: tt.role}}.Must(t, m)
+		if err := checkPatches(t.Context(), r); (err != nil) != tt.fails {
+			t.Errorf("%s: %v", tt.role, err)
+		}
+	}
+}
+
 func TestCheckPatches(t *testing.T) {
 	const patch = "spec: {template: {metadata: {labels: {team: a}}}}\n"
 	for _, tt := range []struct{ version, dir, file, wantErr string }{

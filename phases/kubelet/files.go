@@ -77,7 +77,7 @@ func (f kubeletFiles) giveBack(ctx context.Context, env *workflow.Env, timeout t
 	return restartKubelet(ctx, env, timeout, func(*machine.Kubelet) error { return nil })
 }
 
-// write puts the files back as they were.
+// write puts the files back as they were, for a systemd that has read them since as well.
 func (f kubeletFiles) write(ctx context.Context, env *workflow.Env) error {
 	for path, file := range f {
 		var err error
@@ -90,10 +90,10 @@ func (f kubeletFiles) write(ctx context.Context, env *workflow.Env) error {
 			return err
 		}
 	}
-	if f[machine.KubeletUnit] != nil {
-		return enableUnit(ctx, env)
+	if err := env.Machine.DaemonReload(ctx); err != nil || f[machine.KubeletUnit] == nil {
+		return err
 	}
-	return nil
+	return enableUnit(ctx, env)
 }
 
 func enableUnit(ctx context.Context, env *workflow.Env) error {

@@ -85,6 +85,29 @@ func TestNode_PlainOfAMachineThatJoined(t *testing.T) {
 	}
 }
 
+// An error on the way leaves the files as they were: a second run would take what is half done for the former state.
+func TestNode_PlainCutByAnError(t *testing.T) {
+	for _, fails := range []string{"systemctl disable --quiet ccmadm-kubelet.service", "systemctl daemon-reload"} {
+		m, runner := phasestest.KubeletOf(t)
+		machinetest.Put(t, m, machine.KubeadmFlags, `KUBELET_KUBEADM_ARGS="--cloud-provider=external --v=2"`+"\n")
+		if out, err := runNode(t, m, false, machinetest.Address); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		before := phasestest.KubeletFilesOf(t, m)
+		runner.Fails[fails] = errors.New("no answer")
+		if out, err := runNode(t, m, true, ""); err == nil || !strings.Contains(err.Error(), "no answer") {
+			t.Errorf("%s: %v\n%s", fails, err, out)
+		}
+		if after := phasestest.KubeletFilesOf(t, m); after != before {
+			t.Errorf("%s: files are not as before:\n%s", fails, after)
+		}
+		delete(runner.Fails, fails)
+		if out, err := runNode(t, m, true, ""); err != nil || machinetest.Content(m, machine.KubeletDropIn) != "" {
+			t.Errorf("%s: the second run: %v\n%s", fails, err, out)
+		}
+	}
+}
+
 func TestNode_KubeletThatDoesNotComeBack(t *testing.T) {
 	for _, tt := range []struct {
 		name, refuses string

@@ -29,32 +29,21 @@ func Plain(ctx context.Context, env *workflow.Env, o NodeOptions) error {
 	if err != nil {
 		return err
 	}
-	if len(uses) > 0 {
-		if err := dropKubeadmFlag(env); err != nil {
-			return err
-		}
+	packaged, err := takeAway(ctx, env, len(uses) > 0)
+	if err != nil { // or a second run would take what is half done for the former state
+		err = errors.Join(err, former.write(context.WithoutCancel(ctx), env))
 	}
-	packaged, err := workflow.RemoveUnit(ctx, env)
-	if err != nil {
-		return err
+	if err == nil {
+		err = former.settle(ctx, env, o.Timeout, func(k *machine.Kubelet) error {
+			if mode, is := k.Flag("cloud-provider"); is && mode != "" {
+				return fmt.Errorf("it runs with --cloud-provider=%s", mode)
+			}
+			return nil
+		})
 	}
-	if err := workflow.Remove(env, machine.KubeletEnvFile); err != nil {
-		return err
-	}
-	if left, err := workflow.FilesIn(env.Machine, machine.ConfigDir); err == nil && len(left) == 0 {
-		if err := workflow.RemoveEmptyDir(env, machine.ConfigDir); err != nil {
-			return err
-		}
-	}
-	err = former.settle(ctx, env, o.Timeout, func(k *machine.Kubelet) error {
-		if mode, is := k.Flag("cloud-provider"); is && mode != "" {
-			return fmt.Errorf("it runs with --cloud-provider=%s", mode)
-		}
-		return nil
-	})
 	if err == nil {
 		err = dropNotedFlag(env)
-	} else if packaged { // settle has given back what is a file
+	} else if packaged { // what is a file was given back
 		err = errors.Join(err, enableUnit(context.WithoutCancel(ctx), env))
 	}
 	switch {
@@ -68,6 +57,25 @@ func Plain(ctx context.Context, env *workflow.Env, o NodeOptions) error {
 		return Forget(env)
 	}
 	return err
+}
+
+// takeAway removes what sets external mode: the drop-in, the unit of the boot, the package's included, and kubeadm's flag.
+func takeAway(ctx context.Context, env *workflow.Env, flagged bool) (packaged bool, err error) {
+	if flagged {
+		if err := dropKubeadmFlag(env); err != nil {
+			return false, err
+		}
+	}
+	if packaged, err = workflow.RemoveUnit(ctx, env); err != nil {
+		return packaged, err
+	}
+	if err := workflow.Remove(env, machine.KubeletEnvFile); err != nil {
+		return packaged, err
+	}
+	if left, err := workflow.FilesIn(env.Machine, machine.ConfigDir); err == nil && len(left) == 0 {
+		return packaged, workflow.RemoveEmptyDir(env, machine.ConfigDir)
+	}
+	return packaged, nil
 }
 
 // RefuseAdministrators finds places of --cloud-provider other than kubeadm's file, the only one that a step changes.

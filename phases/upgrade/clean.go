@@ -106,24 +106,23 @@ func cleanClusterConfiguration(r *workflow.Run, object, text string) (string, []
 }
 
 // withoutRefused is the value of an argument without what the target refuses, and what that was. Of --feature-gates
-// some may stay.
+// some may stay, as they are written; those of other programs always do.
 func (u *Upgrade) withoutRefused(use planner.Use) (kept string, gone []string) {
-	uses := usesOf(use)
-	var left []string
-	for _, one := range uses {
-		name := strings.TrimPrefix(one.Name, planner.GatePrefix)
-		switch {
-		case planner.Refuses(u.target, one):
-			gone = append(gone, name+"="+one.Value)
-		case name != one.Name:
-			left = append(left, name+"="+one.Value)
-		}
+	parts := []string{use.Value}
+	if use.Name == strings.TrimSuffix(planner.GatePrefix, ".") {
+		parts = strings.Split(use.Value, ",")
 	}
-	switch {
-	case len(gone) == 0:
-		return use.Value, nil
-	case len(left) == 0:
-		return "", gone
+	var left []string
+	for _, part := range parts {
+		one := use
+		one.Value = part
+		refused := slices.DeleteFunc(usesOf(one), func(of planner.Use) bool { return !planner.Refuses(u.target, of) })
+		if len(refused) == 0 {
+			left = append(left, part)
+		}
+		for _, of := range refused {
+			gone = append(gone, strings.TrimPrefix(of.Name, planner.GatePrefix)+"="+of.Value)
+		}
 	}
 	return strings.Join(left, ","), gone
 }

@@ -2,6 +2,7 @@ package upgrade
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/util/version"
@@ -27,5 +28,22 @@ func TestDropGates(t *testing.T) {
 	const left = "kind: KubeletConfiguration\nfeatureGates:\n  HostnameOverride: true\n  NoSuchThing: false\n"
 	if docs[0].Text != left {
 		t.Errorf("left\n%s", docs[0].Text)
+	}
+}
+
+// What stays of an argument is as it was written, and a gate of another program is not judged.
+func TestWithoutRefused(t *testing.T) {
+	for value, want := range map[string]string{
+		"kube:SidecarContainers=true,other:X=true":       "other:X=true",
+		"SidecarContainers=true":                         "",
+		"kube:HostnameOverride=true,SidecarContainers=1": "kube:HostnameOverride=true",
+		"other:X=true": "other:X=true",
+	} {
+		use := planner.Use{Component: planner.APIServer, Name: "feature-gates", Value: value}
+		u := &Upgrade{target: version.MustParseSemantic("v1.37.2")}
+		kept, gone := u.withoutRefused(use)
+		if kept != want || (len(gone) == 1) != strings.Contains(value, "Sidecar") {
+			t.Errorf("%s: kept %q, gone %q", value, kept, gone)
+		}
 	}
 }

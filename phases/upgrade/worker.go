@@ -83,15 +83,15 @@ func checkKubeletRefuses(_ context.Context, r *workflow.Run) error {
 	return errors.Join(wrong...)
 }
 
-// checkWorkersPatches finds what ends the next kubelet in the patches of its configuration. A worker has no other component that they
-// are for.
+// checkWorkersPatches finds what ends the next kubelet in the patches of its configuration, and files with which kubeadm ends: it reads
+// all of them. A worker has no other component that they are for.
 func checkWorkersPatches(_ context.Context, r *workflow.Run) error {
 	found, err := upgradeOf(r).lintPatches(r.Machine)
 	if err != nil {
 		return err
 	}
 	return kubeadm.RefusePatches(slices.DeleteFunc(found, func(f finding.Finding) bool {
-		others := f.File != "" && minors.Load().PatchTarget(filepath.Base(f.File)) != "kubeletconfiguration"
+		others := f.ID != finding.PatchFile && f.File != "" && minors.Load().PatchTarget(filepath.Base(f.File)) != "kubeletconfiguration"
 		return others || f.Severity != finding.SeverityError
 	}))
 }

@@ -97,7 +97,7 @@ func (o *order) layered(names []types.NamespacedName) [][]types.NamespacedName {
 			}
 		}
 		if len(layer) == 0 {
-			layer = names[:1:1]
+			layer = []types.NamespacedName{o.inCircle(names[0], left)}
 		}
 		for _, name := range layer {
 			delete(left, name)
@@ -106,6 +106,17 @@ func (o *order) layered(names []types.NamespacedName) [][]types.NamespacedName {
 		names = slices.DeleteFunc(slices.Clone(names), func(name types.NamespacedName) bool { return !left[name] })
 	}
 	return layers
+}
+
+// inCircle is a Service of the circle for which, at last, the one waits: all that are left wait for another.
+func (o *order) inCircle(name types.NamespacedName, left map[types.NamespacedName]bool) types.NamespacedName {
+	seen := map[types.NamespacedName]bool{}
+	for !seen[name] {
+		seen[name] = true
+		i := slices.IndexFunc(o.others[name], func(other types.NamespacedName) bool { return left[other] })
+		name = o.others[name][i]
+	}
+	return name
 }
 
 func sameIP(a, b corev1.LoadBalancerIngress) bool { return a.IP == b.IP }

@@ -54,6 +54,10 @@ func TestOrder(t *testing.T) {
 		{"a crash behind the first without", "[new old] []", false, []string{"old - -", "new - 192.0.2.1"}},
 		{"a swap", "[] [] [new] [old]", true, []string{"old 192.0.2.1 192.0.2.2", "new 192.0.2.2 192.0.2.1"}},
 		{
+			"a swap, and one that gives to it", "[] [] [b] [0d a]", true,
+			[]string{"0d 2001:db8::1 -", "a 192.0.2.1 192.0.2.2", "b 192.0.2.2 192.0.2.1,2001:db8::1"},
+		},
+		{
 			"both families to two Services", "[] [four six] [old]", true,
 			[]string{"old 192.0.2.1,2001:db8::1 -", "four - 192.0.2.1", "six - 2001:db8::1"},
 		},

@@ -19,6 +19,7 @@ import (
 type candidate struct {
 	asked     time.Time
 	announced time.Time // zero: not yet, or withdrawn
+	tried     time.Time // when its deletion was last begun, and the API server refused it; zero: never
 }
 
 // verdict is what the inventory says of a Node that may go.
@@ -30,8 +31,7 @@ func verdict(node *corev1.Node, e inventory.Evidence) string {
 }
 
 // announceOrDelete is the two steps. A deletion is in the budget for a period. The caller holds the lock.
-func (l *lifecycle) announceOrDelete(ctx context.Context, node *corev1.Node, verdict string, c candidate,
-	now time.Time, period time.Duration,
+func (l *lifecycle) announceOrDelete(ctx context.Context, node *corev1.Node, verdict string, c candidate, now time.Time,
 ) (bool, error) {
 	delay := l.config.DeletionDelay.Duration
 	switch {
@@ -51,13 +51,14 @@ func (l *lifecycle) announceOrDelete(ctx context.Context, node *corev1.Node, ver
 	case l.config.DryRun:
 		return l.keep(node, "DryRun"), nil
 	}
-	if node.DeletionTimestamp != nil { // a finalizer keeps it, and the budget is for others again
+	if _, again := l.deleted[node.UID]; again { // which the API server refuses
 		return false, nil
 	}
-	// A deletion that the API server refuses is tried again and again, and stays in the budget: once it works, all would go at once.
-	at, again := l.deleted[node.UID]
-	if again && now.Sub(at) < period/2 {
-		return false, nil
+	// Where the API server refuses to delete one Node, those that were not tried since go first.
+	for uid, other := range l.candidates {
+		if uid != node.UID && !other.announced.IsZero() && other.tried.Before(c.tried) {
+			return l.keep(node, finding.BudgetExhausted), nil
+		}
 	}
 	deleted := maps.Clone(l.deleted)
 	deleted[node.UID] = now
@@ -65,10 +66,9 @@ func (l *lifecycle) announceOrDelete(ctx context.Context, node *corev1.Node, ver
 		return true, fmt.Errorf("keep to the budget of deletions: %w", err)
 	}
 	l.deleted = deleted
-	if again {
-		return false, nil
+	if c.tried.IsZero() {
+		l.metrics.deleted.Inc()
 	}
-	l.metrics.deleted.Inc()
 	klog.InfoS("Machine is gone", "node", node.Name, "providerID", node.Spec.ProviderID, "announced", c.announced)
 	return false, nil
 }
@@ -112,8 +112,14 @@ func (l *lifecycle) prune(now time.Time, period time.Duration) {
 		}
 	}
 	for uid, at := range l.deleted {
-		if now.Sub(at) > period {
-			delete(l.deleted, uid)
+		if now.Sub(at) <= period {
+			continue
+		}
+		delete(l.deleted, uid)
+		// A Node that is still there was refused. It is announced again with the others, of which no more may go at once than the budget
+		// has, whenever the API server deletes again.
+		if c, is := l.candidates[uid]; is {
+			l.candidates[uid] = candidate{asked: c.asked, tried: at}
 		}
 	}
 }

@@ -189,6 +189,10 @@ func (l *lifecycle) decide(
 		l.deleted = deleted
 	}
 	l.prune(now, policy.DeletionBudget.Per.Duration)
+	if node.DeletionTimestamp != nil { // a finalizer keeps it: nothing is left to decide, and the limits are for others
+		delete(l.candidates, node.UID)
+		return true, nil
+	}
 	h, ok := l.heard[node.UID]
 	if !ok || h.heartbeat != heartbeat {
 		h = heard{heartbeat: heartbeat, at: now}
@@ -211,11 +215,11 @@ func (l *lifecycle) decide(
 		if refusal == finding.StillTalking {
 			delete(l.candidates, node.UID)
 		} else {
-			l.candidates[node.UID] = candidate{asked: now}
+			l.candidates[node.UID] = candidate{asked: now, tried: c.tried}
 			l.cluster.warn(node, "DeletionRefused", fmt.Sprintf("%s, and the Node stays (%s): %s", verdict(node, e),
 				l.kinds[refusal].Reason, l.kinds[refusal].Title))
 		}
 		return l.keep(node, refusal), nil
 	}
-	return l.announceOrDelete(ctx, node, verdict(node, e), c, now, policy.DeletionBudget.Per.Duration)
+	return l.announceOrDelete(ctx, node, verdict(node, e), c, now)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,8 +32,9 @@ type site struct {
 	deletedErr   error
 	kept         map[types.UID]time.Time
 	warnings     []string
-	finalizer    bool // keeps Nodes that are deleted
-	refused      bool // the API server deletes no Node
+	finalizer    bool  // keeps Nodes that are deleted
+	refused      []int // Nodes that the API server does not delete
+	tried        map[int][]time.Time
 }
 
 func (s *site) Deletions(context.Context) (map[types.UID]time.Time, error) {
@@ -117,10 +119,14 @@ func (s *site) runFor(t *testing.T, d time.Duration, document []byte, ask ...int
 		_, _ = s.store.Offer(document, nil)
 		for _, n := range ask {
 			_, before := gone[n]
-			if before && !s.finalizer && !s.refused {
+			if before && !s.finalizer && !slices.Contains(s.refused, n) {
 				continue
 			}
-			if exists, _ := s.exists(t.Context(), s.all[n]); !exists && !before {
+			exists, _ := s.exists(t.Context(), s.all[n])
+			if !exists && s.tried != nil {
+				s.tried[n] = append(s.tried[n], s.at)
+			}
+			if !exists && !before {
 				gone[n] = s.at.Sub(start)
 				if s.finalizer {
 					s.all[n].DeletionTimestamp = &metav1.Time{Time: s.at}
@@ -236,12 +242,34 @@ func TestLifecycle_BudgetOfOneThatStays(t *testing.T) {
 	}
 }
 
-// While the API server refuses deletions, no further Node may go: all of them would at once when it no longer does.
+// With fewer than twenty Nodes, one is too many at once beside another.
+func TestLifecycle_OneThatStaysInASmallCluster(t *testing.T) {
+	s := newSite(t, 12)
+	s.finalizer = true
+	if gone := s.runFor(t, 30*time.Minute, lists(12, 1), 1); len(gone) != 1 {
+		t.Fatalf("gone %v, want the first", gone)
+	}
+	if gone := s.runFor(t, 30*time.Minute, lists(12, 1, 2), 1, 2); len(gone) != 1 {
+		t.Errorf("gone %v, want the second", gone)
+	}
+}
+
+// While the API server refuses deletions, no more Nodes are called gone at once than the budget has: all of them would go when it no
+// longer does. One that it refuses for ever does not keep the others.
 func TestLifecycle_BudgetWhileRefused(t *testing.T) {
-	s := newSite(t, 30)
-	s.refused = true
-	if gone := s.runFor(t, time.Hour, lists(30, 1, 2, 3), 1, 2, 3); len(gone) != 1 {
-		t.Errorf("gone %v, want one", gone)
+	for _, refused := range [][]int{{1}, {1, 2, 3}} {
+		s := newSite(t, 30)
+		s.refused, s.tried = refused, map[int][]time.Time{}
+		if gone := s.runFor(t, 2*time.Hour, lists(30, 1, 2, 3), 1, 2, 3); len(gone) != 3 {
+			t.Errorf("refused %v: gone %v, want all to be tried", refused, gone)
+		}
+		for n, at := range s.tried {
+			for other, its := range s.tried {
+				if n != other && slices.ContainsFunc(at, func(a time.Time) bool { return slices.Contains(its, a) }) {
+					t.Errorf("refused %v: Nodes %d and %d are called gone at once", refused, n, other)
+				}
+			}
+		}
 	}
 }
 

@@ -26,6 +26,7 @@ type robot struct {
 	posts   int
 	drops   bool   // a POST is not answered, and has no effect yet
 	instead string // a POST routes to this server
+	locked  bool   // a POST is refused
 }
 
 func (r *robot) ServeHTTP(w http.ResponseWriter, req *http.Request) {
@@ -42,6 +43,11 @@ func (r *robot) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case req.Method == http.MethodPost && r.drops:
 		r.posts++
 		panic(http.ErrAbortHandler)
+	case req.Method == http.MethodPost && r.locked:
+		r.posts++
+		w.WriteHeader(http.StatusConflict)
+		fmt.Fprint(w, `{"error": {"status": 409, "code": "FAILOVER_LOCKED", "message": "another request is being processed"}}`)
+		return
 	case req.Method == http.MethodPost && r.active == req.PostFormValue("active_server_ip"):
 		r.posts++
 		w.WriteHeader(http.StatusConflict)
@@ -119,12 +125,17 @@ func TestFloatingAddress_Unanswered(t *testing.T) {
 		{"Robot routes it elsewhere", "w2", false, "198.51.100.13", 502, 4},
 		{"Robot does it", "w2", false, "", 200, 5},
 		{"a repetition of that", "w2", false, "", 200, 5},
+		{"Robot refuses", "w1", false, "", 502, 6},
+		{"Robot has done it since", "w1", false, "", 200, 6},
 	} {
 		if tt.name == "the former server, which has it" {
 			time.Sleep(unsure)
 		}
 		r.mu.Lock()
-		r.drops, r.instead = tt.drops, tt.instead
+		r.drops, r.instead, r.locked = tt.drops, tt.instead, tt.name == "Robot refuses"
+		if tt.name == "Robot has done it since" {
+			r.active = "198.51.100.11"
+		}
 		r.mu.Unlock()
 		code, body, _ := put(t, address, "good", fmt.Sprintf(asked, `"203.0.113.7"`, strconv.Quote(tt.node), "1"))
 		r.mu.Lock()

@@ -43,7 +43,7 @@ func (m *move) write(ctx context.Context, p *Plan) (again bool, _ error) {
 			continue
 		}
 		if err := m.release(ctx, p, dry); err != nil {
-			return false, p.unwritten(!m.wrote, err)
+			return apierrors.IsConflict(err), p.unwritten(!m.wrote, err)
 		}
 	}
 	return false, nil
