@@ -113,10 +113,11 @@ func emptied(config clusterConfiguration, manager, controlPlane string) (object,
 		Endpoints: []string{"https://127.0.0.1:2379"},
 		CAFile:    dir + "/ca.crt", CertFile: dir + "/healthcheck-client.crt", KeyFile: dir + "/healthcheck-client.key",
 	}
-	defrag := "defrag --cluster" // the size that counts is each member's
+	const each = "defrag --command-timeout=10m" // of the usual 5 s, a member with gigabytes has too few
+	defrag := each + " --cluster"               // the size that counts is each member's
 	object, in := "Pod/"+v1alpha1.Namespace+"/etcd-"+controlPlane, "kubectl -n kube-system exec etcd-"+controlPlane+" -- "
 	if config.Etcd.External != nil {
-		etcd, object, in, defrag = *config.Etcd.External, manager, "", "defrag" // all endpoints are named
+		etcd, object, in, defrag = *config.Etcd.External, manager, "", each // the endpoints are named
 	}
 	args := []string{"etcdctl", "--endpoints=" + strings.Join(etcd.Endpoints, ",")}
 	for _, file := range []struct{ flag, path string }{{"cacert", etcd.CAFile}, {"cert", etcd.CertFile}, {"key", etcd.KeyFile}} {

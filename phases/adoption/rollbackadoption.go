@@ -102,7 +102,7 @@ func backToAdopted(
 		return err
 	}
 	if profile != "" {
-		return finding.Refusedf("go back to before run %d: the cluster went by a profile of your own", run.ID).
+		return finding.Refusedf("go back to before run %d: the cluster used a profile of your own", run.ID).
 			WithHint("ccmadm journal %d -o json has it; ccmadm adopt --profile FILE. Nothing was changed", run.ID)
 	}
 	if o.ImageBy, err = FormerImageBy(run); err != nil {

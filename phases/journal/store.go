@@ -52,7 +52,7 @@ func (s *store) load(ctx context.Context) ([]Run, error) {
 			WithHint("edited by hand, or written by a newer ccmadm: use that one; nothing was changed")
 	}
 	if cm.Annotations[v1alpha1.JournalDigestAnnotation] != documentsOf(cm).digest() {
-		return nil, finding.Refusedf("read %s: it was edited by hand, so that what it says was done may not be so", object).
+		return nil, finding.Refusedf("read %s: it was edited by hand, so its content cannot be trusted", object).
 			WithHint("look at it; kubectl -n %s delete configmap %s begins a new one. Nothing was changed",
 				v1alpha1.Namespace, v1alpha1.JournalName)
 	}
