@@ -93,6 +93,7 @@ func TestNode_PlainCutByAnError(t *testing.T) {
 		if out, err := runNode(t, m, false, machinetest.Address); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
+		runner.Answers["systemctl is-enabled ccmadm-kubelet.service"] = "enabled\n" // the package's
 		before := phasestest.KubeletFilesOf(t, m)
 		runner.Fails[fails] = errors.New("no answer")
 		if out, err := runNode(t, m, true, ""); err == nil || !strings.Contains(err.Error(), "no answer") {
