@@ -66,7 +66,7 @@ or by a Gateway. Both are NAMESPACE/NAME. The command sets annotation ` + v1alph
 the time. OLD gets another address of its pool, if one is free. "ccmadm lb move NEW OLD" moves them back.
 
 Nothing is changed if a check fails. --force skips the checks that are marked so: NEW has no ready endpoint, lacks ports of OLD,
-requests another address, or lets in more clients than OLD (loadBalancerSourceRanges), or one of both shares its address with a third
+requests another address, or accepts more clients than OLD (loadBalancerSourceRanges), or OLD or NEW shares its address with a third
 Service.
 
 It needs the permission to change both Services: a user of one namespace cannot take an address from another one.` + exits,
