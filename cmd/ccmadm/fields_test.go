@@ -25,7 +25,7 @@ func fieldPage(t *testing.T, title, intro, folder, root string) string {
 		if !ok {
 			t.Fatalf("%s has no type %s", folder, types[i])
 		}
-		fmt.Fprintf(&page, "\n## %s\n\n%s\n\n| field | type | |\n|---|---|---|\n", types[i], oneLine(decl.doc))
+		fmt.Fprintf(&page, "\n## %s\n\n%s\n\n| field | type | |\n|---|---|---|\n", types[i], withExample(decl.doc))
 		for _, name := range writeFields(&page, decl.fields, known) {
 			if !slices.Contains(types, name) {
 				types = append(types, name)
@@ -118,6 +118,17 @@ func typeName(e ast.Expr, known map[string]structDecl) string {
 	default:
 		return ""
 	}
+}
+
+// withExample is the comment of a type on one line, with its indented lines as a block of YAML.
+func withExample(text string) string {
+	before, rest, found := strings.Cut(text, "\n\n\t")
+	if !found {
+		return oneLine(text)
+	}
+	example, after, _ := strings.Cut(rest, "\n\n")
+	example = strings.ReplaceAll(strings.TrimSpace(example), "\n\t", "\n")
+	return strings.TrimSpace(oneLine(before) + "\n\n```yaml\n" + example + "\n```\n\n" + oneLine(after))
 }
 
 // oneLine leaves out what the comment says to generators only.
