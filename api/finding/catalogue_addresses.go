@@ -73,7 +73,7 @@ func pending() []Kind {
 		},
 		{
 			ID: IPAMPending, Reason: "IPAMPending", Title: "IPAM of the AddressPool has not given an address", Severity: SeverityWarning,
-			Why: "The pool has spec.ipam: that endpoint chooses addresses, and the cloud-controller-manager asks it until it answers.",
+			Why: "The pool has spec.ipam: that endpoint chooses addresses, and the cloud-controller-manager retries until it responds.",
 			Do:  "check the endpoint, its certificate and Secret kube-system/ccmadm-ipam; the message has what it answers",
 		},
 		{
@@ -113,12 +113,12 @@ func silent() []Kind {
 		},
 		{
 			ID: AddressConflict, Reason: "AddressConflict", Title: "Another machine answers for the address", Severity: SeverityError,
-			Why: "A machine without an agent of this cluster has the address, so packets reach the one or the other.",
+			Why: "A machine without an agent of this cluster has the address, so packets reach either machine.",
 			Do:  "remove the address from that machine, or exclude it from the pool; `ccmadm lb probe ADDRESS` shows which machines answer",
 		},
 		{
 			ID: AgentSilent, Reason: "AgentSilent", Title: "Agent has not reported for a minute", Severity: SeverityWarning,
-			Why: "An agent says every 20 seconds that it is alive; its addresses may have moved to other Nodes. It may have a vote at level L2. No " +
+			Why: "An agent reports every 20 seconds; its addresses may have moved to other Nodes. It may have a vote at level L2. No " +
 				"Node owns an address there while more than half of the votes are missing, or half with that of the first control plane by name.",
 			Do: "check its pod and its Node; run `kubectl delete nodeagent NODE` if no agent is to run there; if `N of M voters do not report` " +
 				"and their machines are off, run `kubectl delete node NODE` for each: nothing else ends their votes, except the taint " +

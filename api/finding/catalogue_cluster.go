@@ -19,7 +19,7 @@ func common() []Kind {
 	return []Kind{
 		{
 			ID: CalloutFails, Reason: "CalloutFails", Title: "API server gets no answer from a webhook", Severity: SeverityError,
-			Why: "The API server asks webhooks while a client waits. One that accepts the connection and does not answer holds up each request " +
+			Why: "The API server calls webhooks while a client waits. One that accepts the connection and does not answer holds up each request " +
 				"that it guards, also where it fails open; one that converts objects keeps them from being read.",
 			Do:    "correct the pods of the webhook, the ports of its Service, or its certificate (caBundle)",
 			Links: []string{"https://kubernetes.io/docs/concepts/cluster-administration/admission-webhooks-good-practices/"},

@@ -137,7 +137,7 @@ func hostMachine() []Kind {
 		},
 		{
 			ID: ForwardingOff, Reason: "ForwardingOff", Title: "IP forwarding is off on this machine", Severity: SeverityError,
-			Why: "Packets of pods do not leave the machine, and those for its pods do not arrive; kubeadm asks for it once, before it begins.",
+			Why: "Packets of pods do not leave the machine, and those for its pods do not arrive; kubeadm checks that once, in preflight.",
 			Do:  "switch it on, and keep it in /etc/sysctl.d",
 			Links: []string{
 				"https://kubernetes.io/docs/setup/production-environment/container-runtimes/#prerequisite-ipv4-forwarding-optional",

@@ -99,8 +99,8 @@ func kubeadmForm() []Kind {
 		},
 		{
 			ID: PatchFile, Reason: "PatchFile", Title: "kubeadm ignores or refuses a patch", Severity: SeverityError,
-			Why: "kubeadm prints one line about a file whose name begins with no target that it knows, and goes on without the patch. " +
-				"It ends where a patch has another form than its name says.",
+			Why: "kubeadm prints one line about a file whose name does not begin with a known target, and continues without the patch. " +
+				"It fails if a patch has another form than its name says.",
 			Do: "rename or correct the file; where its target is newer than the version, remove it, or use a newer version",
 			Links: []string{
 				"https://kubernetes.io/docs/setup/production-environment/tools/kubeadm/control-plane-flags/#patches",

@@ -130,7 +130,8 @@ func components() []Kind {
 		{
 			ID: ComponentForbidden, Reason: "ComponentForbidden", Severity: SeverityError,
 			Title: "Component is not allowed to do what it needs",
-			Why:   "The API server answers its requests with Forbidden. What runs goes on with what it knows, and what starts does not work.",
+			Why: "The API server answers its requests with Forbidden. Running components continue with cached data; " +
+				"components that start do not work.",
 			Do:    "restore the role and its binding: kube-apiserver writes its default ones when it starts",
 			Links: []string{"https://kubernetes.io/docs/reference/access-authn-authz/rbac/#auto-reconciliation"},
 		},

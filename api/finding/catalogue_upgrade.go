@@ -83,7 +83,7 @@ func upgradesAhead() []Kind {
 		{
 			ID: RuntimeEnds, Reason: "RuntimeEnds", Title: "Container runtime is too old for Kubernetes " + runtimeAsked,
 			Severity: SeverityError, Since: runtimeAsked,
-			Why: "From " + runtimeAsked + " on, a kubelet asks the runtime for its cgroup driver, and exits where it gets no answer. " +
+			Why: "From " + runtimeAsked + " on, a kubelet asks the runtime for its cgroup driver, and exits if it gets no answer. " +
 				"containerd 1.x gives none.",
 			Do:    "upgrade containerd to 2.0 or newer before the kubelet",
 			Links: []string{"kubernetes/kubernetes#136731", "kubernetes/enhancements#4033"},
@@ -97,7 +97,7 @@ func upgradesAhead() []Kind {
 		},
 		{
 			ID: ProxyModeDefault, Reason: "ProxyModeDefault", Title: "kube-proxy is in mode iptables", Severity: SeverityNote, Since: proxyModes,
-			Why:   "kube-proxy without a mode uses nftables from " + proxyModes + " on. Mode iptables stays available to those that ask for it.",
+			Why:   "kube-proxy without a mode uses nftables from " + proxyModes + " on. Mode iptables stays available if it is set.",
 			Do:    "try mode: nftables on a cluster for tests; to stay with iptables, write mode: iptables",
 			Links: []string{"https://kep.k8s.io/5343"},
 		},

@@ -95,8 +95,9 @@ func TestReference(t *testing.T) {
 func checkTroubleshooting(t *testing.T) {
 	t.Helper()
 	const path = "../../docs/troubleshooting.md"
-	want := finding.Troubleshooting("# Troubleshooting\n\nWhat is seen first, and what it may be; search this page for the text. `ccmadm doctor` looks at the " +
-		"cluster and says which of them it is: [find what is wrong](tasks/diagnose.md). `ccmadm explain ID` has the links to upstream.\n")
+	want := finding.Troubleshooting("# Troubleshooting\n\nSymptoms, and their possible causes. Search this page for the text of an error. " +
+		"`ccmadm doctor` looks at the cluster and finds which cause it is: [find what is wrong](tasks/diagnose.md). " +
+		"`ccmadm explain ID` has the links to upstream.\n")
 	if *update {
 		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
