@@ -51,8 +51,8 @@ func (w *ipamWorld) service(name string, changes ...func(*corev1.Service)) *core
 	return w.add(name, append(changes, func(s *corev1.Service) { s.Finalizers = []string{v1alpha1.LoadBalancerFinalizer} })...)
 }
 
-// pass is one of a Balancer. Of the writes of its plan, the first ones are made; -1: all.
-func (w *ipamWorld) pass(writes int) planned {
+// snapshotIPAM has what the keeper and the Services say, too.
+func (w *ipamWorld) snapshotIPAM() *allocator.Snapshot {
 	s := w.snapshot()
 	s.Leases, s.Asked = w.keeper.Leases(), map[types.UID][]allocator.LeaseKey{}
 	for _, service := range w.services {
@@ -60,11 +60,12 @@ func (w *ipamWorld) pass(writes int) planned {
 			s.Asked[service.UID] = keys
 		}
 	}
-	s.Known = s.Known[:0:0]
-	for _, service := range w.services {
-		s.Known = append(s.Known, service)
-	}
-	p := allocator.Allocate(s)
+	return s
+}
+
+// pass is one of a Balancer. Of the writes of its plan, the first ones are made; -1: all.
+func (w *ipamWorld) pass(writes int) planned {
+	p := allocator.Allocate(w.snapshotIPAM())
 	steps := w.steps(p)
 	for _, service := range w.services {
 		steps = append(steps, func() { allocator.RecordAsked(service, p.Records[service.UID], w.now) })

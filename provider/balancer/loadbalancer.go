@@ -38,12 +38,13 @@ func (b *Balancer) GetLoadBalancerName(_ context.Context, _ string, service *cor
 }
 
 // GetLoadBalancer answers from claims, and not from the status, which may have been cleared. A Service with the
-// finalizer has a load balancer until it was deleted: at level NodeIP nothing else would say so.
+// finalizer has a load balancer until it was deleted: at level NodeIP nothing else would say so. What an IPAM may have for the Service
+// counts, too: upstream removes the finalizer of a Service without a load balancer, and nothing would release the address.
 func (b *Balancer) GetLoadBalancer(_ context.Context, _ string, service *corev1.Service) (*corev1.LoadBalancerStatus, bool, error) {
 	if w := b.caches.unknown(); w != nil {
 		return nil, false, b.notYet(w)
 	}
-	exists := b.claims(allocator.NameOf(service))
+	exists := b.claims(allocator.NameOf(service)) || b.leased(service) != ""
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	status := service.Status.LoadBalancer.DeepCopy()
