@@ -6,7 +6,8 @@ It reads environment variables:
   PREFIXES      JSON: {"POOL": {"ipv4": ID, "ipv6": ID}}, with the IDs of prefixes in NetBox; other pools are refused
   TOKEN_FILE    file with the bearer token that the cloud-controller-manager sends
   NETBOX_URL    https://netbox.example.com
-  NETBOX_TOKEN_FILE   file with an API token that may view prefixes, and view, add, change and delete IP addresses
+  NETBOX_TOKEN_FILE   file with an API token that may view prefixes, and view, add, change and delete IP addresses; one of version 2
+                whole: nbt_KEY.TOKEN
   LISTEN        default: 127.0.0.1:9001
   CERT_FILE     PEM of certificate and key, for https; needed to listen elsewhere than on 127.0.0.1
 """
@@ -45,7 +46,8 @@ class Refused(Exception):
 def netbox(method, path, body=None):
     """Makes one call of NetBox's API, and returns its answer."""
     data = None if body is None else json.dumps(body).encode()
-    headers = {"Authorization": "Token " + NETBOX_TOKEN, "Content-Type": "application/json", "Accept": "application/json"}
+    scheme = "Bearer " if NETBOX_TOKEN.startswith("nbt_") else "Token "  # tokens of version 2, since NetBox 4.5, and of version 1
+    headers = {"Authorization": scheme + NETBOX_TOKEN, "Content-Type": "application/json", "Accept": "application/json"}
     request = urllib.request.Request(f"{NETBOX}/api/ipam/{path}", data=data, method=method, headers=headers)
     with urllib.request.urlopen(request, timeout=8) as response:
         read = response.read()

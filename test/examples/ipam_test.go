@@ -1,6 +1,7 @@
 package examples
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -20,7 +21,8 @@ type netbox struct {
 	mu      sync.Mutex
 	objects map[int]map[string]any
 	next    int
-	fails   int // with this status
+	fails   int    // with this status
+	accepts string // as Authorization; empty: that of a token of version 1
 }
 
 func (n *netbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -32,7 +34,7 @@ func (n *netbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var id int
 	_, _ = fmt.Sscanf(path, "ip-addresses/%d/", &id)
 	switch {
-	case r.Header.Get("Authorization") != "Token secret":
+	case r.Header.Get("Authorization") != cmp.Or(n.accepts, "Token secret"):
 		w.WriteHeader(http.StatusForbidden)
 	case n.fails != 0:
 		w.Header().Set("Retry-After", "9")
@@ -99,7 +101,7 @@ func TestIPAM(t *testing.T) {
 	n := &netbox{objects: map[int]map[string]any{1000: {"id": 1000, "address": "192.0.2.6/29", "description": "printer"}}}
 	server := httptest.NewServer(n)
 	t.Cleanup(server.Close)
-	address := startNetBox(t, server.URL)
+	address := startNetBox(t, server.URL, "secret")
 	for _, tt := range []struct {
 		name, method, path, token, more string
 		fails, want                     int
@@ -140,6 +142,17 @@ func TestIPAM(t *testing.T) {
 	}
 }
 
+// Tokens of version 2, which NetBox 4.5 makes, are sent as Bearer.
+func TestIPAM_Token(t *testing.T) {
+	n := &netbox{objects: map[int]map[string]any{}, accepts: "Bearer nbt_key.secret"}
+	server := httptest.NewServer(n)
+	t.Cleanup(server.Close)
+	address := startNetBox(t, server.URL, "nbt_key.secret")
+	if code, body := callIPAM(t, "PUT", "http://"+address+"/c/lan/u1/ipv4", "good", `{"namespace": "shop", "name": "web"}`); code != 200 {
+		t.Errorf("got %d %s", code, body)
+	}
+}
+
 func callIPAM(t *testing.T, method, url, token, body string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
@@ -157,10 +170,10 @@ func callIPAM(t *testing.T, method, url, token, body string) (int, string) {
 }
 
 // startNetBox runs netbox.py, and returns where it listens.
-func startNetBox(t *testing.T, url string) string {
+func startNetBox(t *testing.T, url, token string) string {
 	t.Helper()
 	dir := t.TempDir()
-	for name, text := range map[string]string{"token.txt": "good\n", "netbox.txt": "secret\n"} {
+	for name, text := range map[string]string{"token.txt": "good\n", "netbox.txt": token + "\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
