@@ -138,8 +138,9 @@ const (
 	// ClaimReleasedAnnotation on a claim is the time since when it is only reserved for the Service that had it. Agents do not announce it.
 	ClaimReleasedAnnotation = "ccmadm.dev/released"
 
-	// ClaimLeaseAnnotation on a claim is under what the IPAM of an AddressPool has the address: POOL/UID, with the UID of a Service. The claim
-	// is deleted once that IPAM has released it.
+	// ClaimLeaseAnnotation on a claim is under what the IPAM of an AddressPool has the address: POOL/UID, with the UID of a Service. With a
+	// comma and a second one it is asked to have it under that instead. It is written before the IPAM is asked, and the claim is deleted once
+	// the IPAM has released all.
 	ClaimLeaseAnnotation = "ccmadm.dev/ipam"
 	// AskedCondition of a Service lists in its message where an IPAM may have an address for the Service that no claim has:
 	// POOL/FAMILY, with commas. It is written before the IPAM is asked, and removed after the IPAM has released the address or a claim has it.

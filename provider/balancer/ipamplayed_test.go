@@ -25,6 +25,7 @@ type played struct {
 	free    []string
 	has     map[string]string // by path
 	status  int               // that it answers instead; 0: none
+	lost    bool              // PUT is carried out, and 503 answered
 	calls   []string
 }
 
@@ -54,6 +55,9 @@ func (p *played) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		delete(p.has, path)
 		w.WriteHeader(http.StatusNoContent)
+	case p.lost:
+		p.put(httptest.NewRecorder(), path, body)
+		w.WriteHeader(http.StatusServiceUnavailable)
 	default:
 		p.put(w, path, body)
 	}
@@ -76,6 +80,19 @@ func (p *played) put(w http.ResponseWriter, path string, body ipam.Body) {
 		return
 	}
 	_ = json.NewEncoder(w).Encode(map[string]string{"address": p.has[path]})
+}
+
+// called counts the calls with that method.
+func (p *played) called(method string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := 0
+	for _, call := range p.calls {
+		if strings.HasPrefix(call, method+" ") {
+			n++
+		}
+	}
+	return n
 }
 
 // now changes it.

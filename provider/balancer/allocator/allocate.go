@@ -91,12 +91,12 @@ func (a *allocation) keep() {
 	var list []*Claim
 	for _, c := range a.Present {
 		c = c.copied()
-		if c.Lease.UID != "" {
-			a.held[c.Lease] = c
+		for _, key := range c.leases() {
+			a.held[key] = c
 		}
 		switch {
 		case !a.Plane.Has(c.Address):
-		case c.Lease.UID != "" && !a.Leases[c.Lease].Released: // an IPAM has it still
+		case slices.ContainsFunc(c.leases(), func(key LeaseKey) bool { return !a.Leases[key].Released }): // an IPAM has it still
 			if c.Live() {
 				c.Released, c.Probed = a.Now.Truncate(time.Second), time.Time{}
 			}

@@ -24,8 +24,10 @@ type Claim struct {
 	Owners   []types.NamespacedName
 	Probed   time.Time
 	Released time.Time
-	// Lease is under what an IPAM has the address, if one has it.
+	// Lease is under what an IPAM has the address, if one may have it.
 	Lease LeaseKey
+	// NextLease is under what the IPAM is asked to have it instead. Until the answer is known it may have it under either.
+	NextLease LeaseKey
 	// Object is nil for a claim that is not written yet.
 	Object *networkingv1.IPAddress
 }
@@ -43,7 +45,8 @@ func ParseClaim(object *networkingv1.IPAddress) (*Claim, bool) {
 		Parent: types.NamespacedName{Namespace: parent.Namespace, Name: parent.Name}, Object: object,
 		Probed: parseTime(said[v1alpha1.ClaimProbedAnnotation]), Released: parseTime(said[v1alpha1.ClaimReleasedAnnotation]),
 	}
-	c.Lease = parseLease(said[v1alpha1.ClaimLeaseAnnotation], address.Is6())
+	lease, next, _ := strings.Cut(said[v1alpha1.ClaimLeaseAnnotation], ",")
+	c.Lease, c.NextLease = parseLease(lease, address.Is6()), parseLease(next, address.Is6())
 	if said[v1alpha1.ClaimParentLeftAnnotation] == "" {
 		c.Owners = append(c.Owners, c.Parent)
 	}
@@ -72,6 +75,11 @@ func (c *Claim) Live() bool { return c.Released.IsZero() && len(c.Owners) > 0 }
 
 // Has reports whether the Service is among the owners.
 func (c *Claim) Has(owner types.NamespacedName) bool { return slices.Contains(c.Owners, owner) }
+
+// leases are under what an IPAM may have the address.
+func (c *Claim) leases() []LeaseKey {
+	return slices.DeleteFunc([]LeaseKey{c.Lease, c.NextLease}, func(k LeaseKey) bool { return k.UID == "" })
+}
 
 // keptFor is the Service for which an address is kept that was released.
 func (c *Claim) keptFor() types.NamespacedName {
@@ -114,7 +122,7 @@ func (c *Claim) Render() *networkingv1.IPAddress {
 	for key, value := range map[string]string{
 		v1alpha1.ClaimPoolAnnotation: c.Pool, v1alpha1.ClaimLevelAnnotation: string(c.Level),
 		v1alpha1.ClaimSharersAnnotation: strings.Join(sharers, ","), v1alpha1.ClaimParentLeftAnnotation: left,
-		v1alpha1.ClaimLeaseAnnotation:  c.Lease.String(),
+		v1alpha1.ClaimLeaseAnnotation:  strings.Join(texts(c.leases()), ","),
 		v1alpha1.ClaimProbedAnnotation: formatTime(c.Probed), v1alpha1.ClaimReleasedAnnotation: formatTime(c.Released),
 	} {
 		if value == "" {

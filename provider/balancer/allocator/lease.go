@@ -29,6 +29,14 @@ func (k LeaseKey) String() string {
 	return k.Pool + "/" + string(k.UID)
 }
 
+func texts(keys []LeaseKey) []string {
+	var list []string
+	for _, k := range keys {
+		list = append(list, k.String())
+	}
+	return list
+}
+
 func parseLease(text string, ipv6 bool) LeaseKey {
 	pool, uid, ok := strings.Cut(text, "/")
 	if !ok || uid == "" {
@@ -54,6 +62,8 @@ type Lease struct {
 	Refused bool
 	// Releasing says that it is asked to release the address, and Released that it has.
 	Releasing, Released bool
+	// Stale says that a later call for an address that a Service has got no answer: it may have been carried out.
+	Stale bool
 	// Problem is why it gives none, or why it could not be asked again.
 	Problem string
 }

@@ -2,6 +2,7 @@ package allocator
 
 import (
 	"errors"
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -41,6 +42,9 @@ func (a *allocation) leased(as *Assignment, p *Pool, ipv6 bool, wanted netip.Add
 	}
 	c := a.Claims[l.Address]
 	c.Lease, c.Pool, a.held[key] = key, p.Name, c
+	if c.NextLease == key {
+		c.NextLease = LeaseKey{}
+	}
 	return nil
 }
 
@@ -80,9 +84,11 @@ func (a *allocation) takeLeased(as *Assignment, p *Pool, ipv6 bool, wanted, addr
 // ending reports whether a claim that is kept for its last owner is to be released by an IPAM, which may have done so: it is given to no
 // Service before the IPAM says so.
 func (a *allocation) ending(c *Claim) bool {
-	l := a.Leases[c.Lease]
-	return c.Lease.UID != "" && c.wasReleased() &&
-		(l.Releasing || l.Released || !c.Released.Add(PoolOf(a.Pools, c.Address).reuseAfter()).After(a.Now))
+	if !c.wasReleased() {
+		return false
+	}
+	over := !c.Released.Add(PoolOf(a.Pools, c.Address).reuseAfter()).After(a.Now)
+	return slices.ContainsFunc(c.leases(), func(key LeaseKey) bool { return over || a.Leases[key].Releasing || a.Leases[key].Released })
 }
 
 // wasReleased reports whether the claim is not live, and was not before this pass.
@@ -94,19 +100,27 @@ func (c *Claim) wasReleased() bool {
 	return ours && !before.Live()
 }
 
-// release asks the IPAM of a claim that has ended to release the address, and returns whether it has, or there is none to ask.
+// release asks the IPAM of a claim that has ended to release the address, and returns whether it has, or there is none to ask. Of two keys
+// both are asked for until both are released.
 func (a *allocation) release(c *Claim) bool {
-	if c.Lease.UID == "" || a.Leases[c.Lease].Released {
-		return true
+	var left []LeaseKey
+	calls := map[LeaseKey]*LeaseCall{}
+	released := true
+	for _, key := range c.leases() {
+		if !a.Leases[key].Released && a.ipamOf(key.Pool) == nil {
+			left = append(left, key)
+			continue
+		}
+		released = released && a.Leases[key].Released
+		calls[key] = &LeaseCall{Key: key, Service: c.keptFor(), Release: true, Address: c.Address, Recorded: true}
 	}
-	if a.ipamOf(c.Lease.Pool) == nil {
-		a.Left = append(a.Left, c.Lease)
-		return true
+	switch {
+	case released:
+		a.Left = append(a.Left, left...)
+	case c.wasReleased() && !a.Announced[c.Address]: // an agent answers for it still, and its next report is another pass
+		maps.Copy(a.Calls, calls)
 	}
-	if c.wasReleased() && !a.Announced[c.Address] { // an agent answers for it still, and its next report is another pass
-		a.Calls[c.Lease] = &LeaseCall{Key: c.Lease, Service: c.keptFor(), Release: true, Address: c.Address, Recorded: true}
-	}
-	return false
+	return released
 }
 
 // ipamOf is that of a pool; nil: there is no such pool, or it has none. One that is broken or disabled has it all the same.
@@ -136,26 +150,63 @@ func (a *allocation) renew() {
 	}
 }
 
+// renewOne asks for the address of one claim. The claim says first under what the IPAM is asked, as it may then have the address there, and
+// may not answer.
 func (a *allocation) renewOne(as *Assignment, p *Pool, c *Claim) {
 	key := LeaseKey{p.Name, as.Service.UID, c.Address.Is6()}
 	if other := a.held[key]; other != nil && other != c {
 		return // it has another address under that key, which is to be released first
 	}
-	l, call := a.Leases[key], callFor(key, as)
+	if !a.answered(as, c, key) {
+		return
+	}
+	asked := key
+	switch {
+	case c.NextLease.UID != "": // which may be that of a former owner: what has become of it is to be known first
+		asked = c.NextLease
+	case c.Lease.UID == "":
+		c.Lease = key
+	case c.Lease != key:
+		c.NextLease = key
+	}
+	a.held[asked] = c
+	l, call := a.Leases[asked], callFor(asked, as)
 	call.Address, call.Wanted = c.Address, c.Address
-	if c.Lease != key {
+	if c.Lease != asked {
 		call.From = c.Lease
 	}
-	a.Calls[key] = call
+	a.Calls[asked] = call
 	switch {
-	case l.Address == c.Address:
-		delete(a.held, c.Lease)
-		c.Lease, a.held[key] = key, c
+	case asked != key || l.Address == c.Address:
 	case l.Address.IsValid():
 		as.remark("the IPAM of AddressPool/" + p.Name + " answers " + l.Address.String() + ", and the Service keeps " + c.Address.String())
 	case l.Refused:
 		as.remark("the IPAM of AddressPool/" + p.Name + " refuses " + c.Address.String() + ", which the Service keeps: " + l.Problem)
 	}
+}
+
+// answered takes the answer for the next lease of a claim, and returns whether the claim may have another one. The lease of a former owner
+// under which the IPAM does not have the address is released first.
+func (a *allocation) answered(as *Assignment, c *Claim, key LeaseKey) bool {
+	next := c.NextLease
+	l := a.Leases[next]
+	switch {
+	case next.UID == "":
+	case l.Address == c.Address:
+		delete(a.held, c.Lease)
+		c.Lease, c.NextLease = next, LeaseKey{}
+	case a.ipamOf(next.Pool) == nil && next != key:
+		a.Left = append(a.Left, next)
+		c.NextLease = LeaseKey{}
+	case next == key || l.Stale: // it is asked again
+	case l.Released:
+		delete(a.held, next)
+		c.NextLease = LeaseKey{}
+	case l.Releasing || l.Refused || l.Address.IsValid():
+		a.Calls[next] = &LeaseCall{Key: next, Service: NameOf(as.Service), Release: true, Recorded: true}
+		return false
+	}
+	return true
 }
 
 func (as *Assignment) remark(text string) {
@@ -170,13 +221,15 @@ func (as *Assignment) remark(text string) {
 func (a *allocation) record() {
 	claimed, written := map[LeaseKey]bool{}, map[LeaseKey]bool{}
 	for _, c := range a.Claims {
-		if c.Lease.UID == "" {
-			continue
-		}
-		claimed[c.Lease] = true
+		var before []LeaseKey
 		if c.Object != nil {
-			before, ours := ParseClaim(c.Object)
-			written[c.Lease] = written[c.Lease] || ours && before.Lease == c.Lease
+			if said, ours := ParseClaim(c.Object); ours {
+				before = said.leases()
+			}
+		}
+		for _, key := range c.leases() {
+			claimed[key] = true
+			written[key] = written[key] || slices.Contains(before, key)
 		}
 	}
 	for uid, keys := range a.Asked {

@@ -64,7 +64,9 @@ func (r result) apply(l *allocator.Lease, o Order) {
 		*l = allocator.Lease{Wanted: o.Wanted, Address: r.address}
 	case r.refused:
 		*l = allocator.Lease{Wanted: o.Wanted, Refused: true, Problem: r.problem}
-	case !o.Address.IsValid(): // one that has an address does not wait
+	case o.Address.IsValid(): // it does not wait
+		l.Stale = true
+	default:
 		l.Wanted, l.Refused, l.Problem = o.Wanted, false, r.problem
 	}
 }
