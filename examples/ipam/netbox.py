@@ -84,12 +84,13 @@ def give(cluster, pool, uid, family, call):
     }
     if not wanted:
         return plain(netbox("POST", f"prefixes/{prefix}/available-ips/", said))
-    network = ipaddress.ip_network(netbox("GET", f"prefixes/{prefix}/")["prefix"])
+    within = netbox("GET", f"prefixes/{prefix}/")
+    network, vrf = ipaddress.ip_network(within["prefix"]), (within.get("vrf") or {}).get("id")
     if ipaddress.ip_address(wanted) not in network:
         raise Refused(f"{wanted} is not in {network}")
-    there = find(address=wanted)
+    there = find(address=wanted, vrf_id="null" if vrf is None else vrf)  # another VRF may have the same address
     if not there:
-        return plain(netbox("POST", "ip-addresses/", dict(said, address=f"{wanted}/{network.prefixlen}")))
+        return plain(netbox("POST", "ip-addresses/", dict(said, address=f"{wanted}/{network.prefixlen}", vrf=vrf)))
     former = mark(cluster, *call["from"].split("/", 1), family) if call.get("from") else None
     if former is None or there[0]["description"] != former:
         raise Refused(f"{wanted} is in use")

@@ -23,6 +23,7 @@ type netbox struct {
 	next    int
 	fails   int    // with this status
 	accepts string // as Authorization; empty: that of a token of version 1
+	vrf     any    // of the prefix
 }
 
 func (n *netbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -40,7 +41,7 @@ func (n *netbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", "9")
 		w.WriteHeader(n.fails)
 	case r.Method == http.MethodGet && path == "prefixes/7/":
-		fmt.Fprint(w, `{"id": 7, "prefix": "192.0.2.0/29"}`)
+		_ = json.NewEncoder(w).Encode(map[string]any{"id": 7, "prefix": "192.0.2.0/29", "vrf": n.vrf})
 	case r.Method == http.MethodPost && path == "prefixes/7/available-ips/":
 		n.available(w, body)
 	case r.Method == http.MethodGet && path == "ip-addresses/":
@@ -65,7 +66,9 @@ func (n *netbox) list(w http.ResponseWriter, r *http.Request) {
 	for _, object := range n.objects {
 		address, _, _ := strings.Cut(object["address"].(string), "/")
 		wants, description := r.URL.Query().Get("address"), r.URL.Query().Get("description")
-		if (wants == "" || wants == address) && (description == "" || description == object["description"]) {
+		vrf := r.URL.Query().Get("vrf_id")
+		of := fmt.Sprint(cmp.Or(object["vrf"], any("null")))
+		if (vrf == "" || vrf == of) && (wants == "" || wants == address) && (description == "" || description == object["description"]) {
 			results = append(results, object)
 		}
 	}
@@ -139,6 +142,26 @@ func TestIPAM(t *testing.T) {
 	}
 	if len(n.objects) != 5 || n.objects[1000]["description"] != "printer" {
 		t.Errorf("NetBox has %v", n.objects)
+	}
+}
+
+// A prefix of a VRF has addresses that another VRF has, too.
+func TestIPAM_VRF(t *testing.T) {
+	n := &netbox{vrf: map[string]any{"id": 3, "name": "shop"}, objects: map[int]map[string]any{
+		1000: {"id": 1000, "address": "192.0.2.5/29", "description": "global"},
+		1001: {"id": 1001, "address": "192.0.2.6/29", "description": "printer", "vrf": 3},
+	}}
+	server := httptest.NewServer(n)
+	t.Cleanup(server.Close)
+	url := "http://" + startNetBox(t, server.URL, "secret") + "/c/lan/"
+	for wanted, want := range map[string]int{"192.0.2.5": 200, "192.0.2.6": 409} {
+		code, body := callIPAM(t, "PUT", url+wanted+"/ipv4", "good", `{"namespace": "shop", "name": "web", "wanted": "`+wanted+`"}`)
+		if code != want {
+			t.Errorf("%s: got %d %s, want %d", wanted, code, body, want)
+		}
+	}
+	if vrf := fmt.Sprint(n.objects[1]["vrf"]); vrf != "3" {
+		t.Errorf("it was added to VRF %s: %v", vrf, n.objects)
 	}
 }
 
