@@ -31,6 +31,10 @@ func ordersOf(p *allocator.Plan, cluster string, objects []*v1alpha1.AddressPool
 		klog.InfoS("An IPAM keeps an address, since its AddressPool is gone or names no IPAM any more", "pool", key.Pool, "uid", key.UID,
 			"family", key.Family())
 	}
+	for _, key := range p.Recalled {
+		klog.InfoS("An IPAM may have an address for a Service that is gone: releasing it", "pool", key.Pool, "uid", key.UID,
+			"family", key.Family())
+	}
 	return orders
 }
 

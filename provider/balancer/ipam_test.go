@@ -76,15 +76,7 @@ func (w *ipamWorld) pass(writes int) planned {
 	for _, do := range steps {
 		do()
 	}
-	orders := map[allocator.LeaseKey]ipam.Order{}
-	for key, call := range p.Calls {
-		for _, pool := range w.pools {
-			if pool.Name == key.Pool && call.Recorded {
-				orders[key] = ipam.Order{LeaseCall: *call, IPAM: *pool.Spec.IPAM, Cluster: "c1"}
-			}
-		}
-	}
-	w.keeper.Set(orders)
+	w.keeper.Set(ordersOf(p, "c1", w.pools))
 	w.last = planned{p}
 	return w.last
 }

@@ -23,6 +23,9 @@ func (a *allocation) leased(as *Assignment, p *Pool, ipv6 bool, wanted netip.Add
 	if c := a.held[key]; c != nil {
 		return p.hasFor(as, c)
 	}
+	if problem := a.lacks(as, ipv6); problem != nil {
+		return problem
+	}
 	call := callFor(key, as)
 	call.Wanted = wanted
 	a.Calls[key] = call
@@ -44,6 +47,27 @@ func (a *allocation) leased(as *Assignment, p *Pool, ipv6 bool, wanted netip.Add
 	c.Lease, c.Pool, a.held[key] = key, p.Name, c
 	if c.NextLease == key {
 		c.NextLease = LeaseKey{}
+	}
+	return nil
+}
+
+// lacks says why a Service that wants all of its families cannot have another one: an answer would be given back in each pass. With a share
+// key it may have one of a pool that gives nothing unasked.
+func (a *allocation) lacks(as *Assignment, ipv6 bool) *finding.Finding {
+	for _, other := range Families(as.Service) {
+		_, has := as.By[other]
+		if has || other == ipv6 || !NeedsAll(as.Service) || as.Request.shareKey != "" {
+			continue
+		}
+		var problem *finding.Finding
+		if address, asks := a.wanted(as, other); asks {
+			problem = a.mayTake(as, address)
+		} else {
+			_, problem = a.poolsFor(as, other)
+		}
+		if problem != nil {
+			return problem
+		}
 	}
 	return nil
 }
@@ -247,13 +271,32 @@ func (a *allocation) record() {
 			}
 		}
 	}
+	a.recall(claimed)
 	for key, call := range a.Calls {
-		call.Recorded = call.Recorded || written[key]
+		_, asked := a.Leases[key] // it is in memory, too
+		call.Recorded = call.Recorded || written[key] || asked
 		if !call.Release && !claimed[key] {
 			a.Records[key.UID] = append(a.Records[key.UID], key)
 		}
 	}
 	for _, keys := range a.Records {
 		slices.SortFunc(keys, compareLeases)
+	}
+}
+
+// recall has addresses released that an IPAM may have, and of which the cluster says nothing any more: who writes a Service can remove its
+// finalizer, and then its status goes with it.
+func (a *allocation) recall(claimed map[LeaseKey]bool) {
+	for key, l := range a.Leases {
+		switch {
+		case a.Calls[key] != nil || claimed[key] || l.Released || slices.Contains(a.Left, key):
+		case a.ipamOf(key.Pool) == nil:
+			a.Left = append(a.Left, key)
+		default:
+			a.Calls[key] = &LeaseCall{Key: key, Release: true, Recorded: true}
+			if !l.Releasing {
+				a.Recalled = append(a.Recalled, key)
+			}
+		}
 	}
 }

@@ -47,6 +47,8 @@ type Plan struct {
 	Records map[types.UID][]LeaseKey
 	// Left are addresses that an IPAM may have for ever, since its pool is gone, or has no IPAM any more.
 	Left []LeaseKey
+	// Recalled are addresses that an IPAM is asked to release, since the manager remembers them, and nothing else does.
+	Recalled []LeaseKey
 }
 
 // Assignment is what a Service gets.
