@@ -129,3 +129,27 @@ func TestIPAM_LostRefused(t *testing.T) {
 	w.remove(c)
 	w.ends(p)
 }
+
+// An address that a Service has is renewed whatever becomes of its pool.
+func TestIPAM_EditedPool(t *testing.T) {
+	for name, edit := range map[string]func(*v1alpha1.AddressPool){
+		"excluded": func(p *v1alpha1.AddressPool) { p.Spec.Exclude = []string{"192.0.2.7"} },
+		"moved":    func(p *v1alpha1.AddressPool) { p.Spec.Ranges = []string{"198.51.100.0/24"} },
+		"broken":   func(p *v1alpha1.AddressPool) { p.Spec.Ranges = []string{"nonsense"} },
+		"disabled": func(p *v1alpha1.AddressPool) { p.Spec.Disabled = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlayed(t, "192.0.2.7")
+			w := newIPAMWorld(t, p.pool("192.0.2.0/28"))
+			web := w.service("web")
+			w.gets(web, "192.0.2.7")
+			w.pools[0] = p.pool("192.0.2.0/28")
+			edit(w.pools[0])
+			w.restart()
+			p.now(func() { p.calls = nil })
+			w.until("it is renewed", func(planned) bool { return p.called(http.MethodPut) > 0 })
+			w.remove(web)
+			w.ends(p)
+		})
+	}
+}

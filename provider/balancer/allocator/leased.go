@@ -164,20 +164,33 @@ func (a *allocation) renew() {
 	}
 	for _, as := range a.order {
 		for _, ipv6 := range Families(as.Service) {
-			address, has := as.By[ipv6]
-			p := PoolOf(a.Pools, address)
-			if !has || p == nil || p.Spec.IPAM == nil || a.Claims[address].Owners[0] != NameOf(as.Service) {
-				continue
+			if address, has := as.By[ipv6]; has && a.Claims[address].Owners[0] == NameOf(as.Service) {
+				if pool := a.renews(a.Claims[address]); pool != "" {
+					a.renewOne(as, pool, a.Claims[address])
+				}
 			}
-			a.renewOne(as, p, a.Claims[address])
 		}
 	}
 }
 
+// renews is the pool whose IPAM is asked to keep the address of a claim; empty: none. It stays the one that has it, whatever ranges the
+// pool has by now: an IPAM may give to another machine what it is not asked for any more.
+func (a *allocation) renews(c *Claim) string {
+	for _, key := range c.leases() {
+		if a.ipamOf(key.Pool) != nil {
+			return key.Pool
+		}
+	}
+	if p := PoolOf(a.Pools, c.Address); p != nil && p.Spec.IPAM != nil {
+		return p.Name
+	}
+	return ""
+}
+
 // renewOne asks for the address of one claim. The claim says first under what the IPAM is asked, as it may then have the address there, and
 // may not answer.
-func (a *allocation) renewOne(as *Assignment, p *Pool, c *Claim) {
-	key := LeaseKey{p.Name, as.Service.UID, c.Address.Is6()}
+func (a *allocation) renewOne(as *Assignment, pool string, c *Claim) {
+	key := LeaseKey{pool, as.Service.UID, c.Address.Is6()}
 	if other := a.held[key]; other != nil && other != c {
 		return // it has another address under that key, which is to be released first
 	}
@@ -203,9 +216,9 @@ func (a *allocation) renewOne(as *Assignment, p *Pool, c *Claim) {
 	switch {
 	case asked != key || l.Address == c.Address:
 	case l.Address.IsValid():
-		as.remark("the IPAM of AddressPool/" + p.Name + " answers " + l.Address.String() + ", and the Service keeps " + c.Address.String())
+		as.remark("the IPAM of AddressPool/" + pool + " answers " + l.Address.String() + ", and the Service keeps " + c.Address.String())
 	case l.Refused:
-		as.remark("the IPAM of AddressPool/" + p.Name + " refuses " + c.Address.String() + ", which the Service keeps: " + l.Problem)
+		as.remark("the IPAM of AddressPool/" + pool + " refuses " + c.Address.String() + ", which the Service keeps: " + l.Problem)
 	}
 }
 
