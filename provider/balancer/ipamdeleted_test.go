@@ -1,16 +1,22 @@
 package balancer
 
 import (
+	"errors"
 	"net/http"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	cloudprovider "k8s.io/cloud-provider"
 
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
@@ -96,6 +102,10 @@ func TestIPAM_DeletedWhileAway(t *testing.T) {
 			t.Fatalf("while the IPAM is away the finalizer goes: %t, %v", gone, err)
 		}
 	}
+	began := time.Now()
+	if _, err := w.sync(); time.Since(began) > patience/2 {
+		t.Errorf("upstream's only worker waits %s: %v", time.Since(began), err)
+	}
 	p.now(func() { p.status = 0 })
 	for began := time.Now(); ; {
 		gone, err := w.sync()
@@ -107,5 +117,19 @@ func TestIPAM_DeletedWhileAway(t *testing.T) {
 	}
 	if p.state() != "[]" {
 		t.Errorf("the IPAM still has %s", p.state())
+	}
+}
+
+// Upstream's only worker does not wait for an IPAM.
+func TestIPAM_EnsureDoesNotWait(t *testing.T) {
+	b, w := newIdle(t), newWorld()
+	web := w.add("web")
+	b.statuses = map[types.NamespacedName]*evaluation.Status{
+		allocator.NameOf(web): {Service: web, After: web, Problem: finding.IPAMPending.Errorf("the IPAM %w", allocator.ErrUnanswered)},
+	}
+	began := time.Now()
+	_, err := b.EnsureLoadBalancer(t.Context(), "", web, nil)
+	if took := time.Since(began); !errors.Is(err, cloudprovider.ImplementedElsewhere) || took > patience/2 {
+		t.Errorf("after %s: %v", took, err)
 	}
 }

@@ -2,7 +2,6 @@ package balancer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -44,7 +43,8 @@ func (b *Balancer) GetLoadBalancer(_ context.Context, _ string, service *corev1.
 	if w := b.caches.unknown(); w != nil {
 		return nil, false, b.notYet(w)
 	}
-	exists := b.claims(allocator.NameOf(service)) || b.leased(service) != ""
+	problem, _ := b.leased(service)
+	exists := b.claims(allocator.NameOf(service)) || problem != ""
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	status := service.Status.LoadBalancer.DeepCopy()
@@ -58,9 +58,9 @@ func (b *Balancer) GetLoadBalancer(_ context.Context, _ string, service *corev1.
 }
 
 // EnsureLoadBalancer returns what is published, or why nothing is. The passes publish by themselves: where an agent has not
-// announced the address yet, upstream has nothing to do, and would leave a Warning for each attempt. Upstream writes
-// addresses alone. Without our condition beside them, the policy about the Nodes' ports would let an edit pass: addresses
-// are returned once the condition is seen.
+// announced the address yet, or an IPAM has not answered, upstream has nothing to do, and would leave a Warning for each attempt. It has
+// one worker, so that no call waits for an IPAM. Upstream writes addresses alone. Without our condition beside them, the policy about the
+// Nodes' ports would let an edit pass: addresses are returned once the condition is seen.
 func (b *Balancer) EnsureLoadBalancer(ctx context.Context, _ string, service *corev1.Service, _ []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
 	b.mu.Lock()
 	delete(b.released, service.UID)
@@ -72,7 +72,7 @@ func (b *Balancer) EnsureLoadBalancer(ctx context.Context, _ string, service *co
 		known := b.cached(service)
 		st = b.statusOf(service)
 		published = st != nil && st.Complete && known != nil && allocator.Condition(known) != nil
-		return published || st != nil && (st.Elsewhere || st.Problem != nil && !errors.Is(st.Problem, allocator.ErrUnanswered))
+		return published || st != nil && (st.Elsewhere || st.Problem != nil)
 	})
 	switch {
 	case st == nil:
@@ -113,20 +113,19 @@ func (b *Balancer) EnsureLoadBalancerDeleted(ctx context.Context, _ string, serv
 	b.released[service.UID] = true
 	b.mu.Unlock()
 	b.hurry()
-	var problem string
-	if b.until(ctx, func() bool {
+	problem := "its addresses are still claimed"
+	b.until(ctx, func() bool {
 		if b.claims(allocator.NameOf(service)) {
 			return false
 		}
-		problem = b.leased(service)
-		return problem == ""
-	}) {
-		return nil
-	}
+		var failed bool
+		problem, failed = b.leased(service)
+		return problem == "" || failed
+	})
 	if problem != "" {
 		return api.NewRetryError(problem, retryAfter)
 	}
-	return api.NewRetryError("its addresses are still claimed", retryAfter)
+	return nil
 }
 
 // notYet is for callers that come before the caches are complete.
@@ -172,17 +171,17 @@ func (b *Balancer) claims(name types.NamespacedName) bool {
 	return false
 }
 
-// leased says where an IPAM may have an address for a Service that no claim has; empty: nowhere.
-func (b *Balancer) leased(service *corev1.Service) string {
+// leased says where an IPAM may have an address for a Service that no claim has, empty: nowhere; and whether a call has failed.
+func (b *Balancer) leased(service *corev1.Service) (problem string, failed bool) {
 	known := b.cached(service)
 	if known == nil {
-		return ""
+		return "", false
 	}
 	keys := allocator.AskedOf(known)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(keys) == 0 || b.cleared[service.UID] {
-		return ""
+		return "", false
 	}
 	key := keys[0]
 	leases := b.ipam.Leases()
@@ -190,7 +189,7 @@ func (b *Balancer) leased(service *corev1.Service) string {
 		key = keys[i]
 	}
 	if problem := leases[key].Problem; problem != "" {
-		return fmt.Sprintf("release its address: the IPAM of AddressPool/%s %s", key.Pool, problem)
+		return fmt.Sprintf("release its address: the IPAM of AddressPool/%s %s", key.Pool, problem), leases[key].Releasing
 	}
-	return fmt.Sprintf("release its address: the IPAM of AddressPool/%s has not answered yet", key.Pool)
+	return fmt.Sprintf("release its address: the IPAM of AddressPool/%s has not answered yet", key.Pool), false
 }
