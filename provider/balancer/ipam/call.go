@@ -94,7 +94,7 @@ func (k *Keeper) call(ctx context.Context, o Order) result {
 // resultOf reads an answer.
 func resultOf(o Order, a endpoint.Answer) result {
 	r := result{problem: a.Problem, after: a.After}
-	gone := a.Status == http.StatusNotFound
+	gone := a.Status == http.StatusNotFound && isObject(a.Body) // without one it is a wrong URL, or a proxy before the adapter
 	switch {
 	case o.Release && (gone || a.Problem == ""):
 		return result{released: true}
@@ -120,6 +120,11 @@ func resultOf(o Order, a endpoint.Answer) result {
 	}
 	r.address = given
 	return r
+}
+
+func isObject(body []byte) bool {
+	var object map[string]json.RawMessage
+	return json.Unmarshal(body, &object) == nil && object != nil
 }
 
 // errorIn is what an IPAM says of its refusal, for the log: tenants do not read it.

@@ -88,9 +88,10 @@ func TestKeeper_Hostile(t *testing.T) {
 		"redirect": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 		}, allocator.Lease{Problem: "answers 307, and redirects are not followed"}},
-		"refused": {text(409, `{"error": "secret"}`), allocator.Lease{Refused: true, Problem: "answers 409 Conflict"}},
-		"unknown": {text(404, ""), allocator.Lease{Refused: true, Problem: "answers 404 Not Found"}},
-		"later":   {text(503, ""), allocator.Lease{Problem: "answers 503 Service Unavailable"}},
+		"refused":     {text(409, `{"error": "secret"}`), allocator.Lease{Refused: true, Problem: "answers 409 Conflict"}},
+		"unknown":     {text(404, "{}"), allocator.Lease{Refused: true, Problem: "answers 404 Not Found"}},
+		"a wrong URL": {text(404, "<html>404 page not found"), allocator.Lease{Problem: "answers 404 Not Found"}},
+		"later":       {text(503, ""), allocator.Lease{Problem: "answers 503 Service Unavailable"}},
 		"dropped": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, allocator.Lease{
 			Problem: "has ended the connection without an answer",
 		}},
@@ -122,6 +123,28 @@ func TestKeeper_Hostile(t *testing.T) {
 				t.Errorf("it was asked %v", paths)
 			}
 		})
+	}
+}
+
+// An address is released once the adapter says so: a proxy before it that has no such path does not.
+func TestKeeper_Released(t *testing.T) {
+	for body, want := range map[string]allocator.Lease{
+		"{}": {Releasing: true, Released: true}, `{"error": "no entry"}`: {Releasing: true, Released: true},
+		"":                    {Releasing: true, Problem: "answers 404 Not Found"},
+		"default backend 404": {Releasing: true, Problem: "answers 404 Not Found"},
+		"null":                {Releasing: true, Problem: "answers 404 Not Found"},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(body))
+		}))
+		t.Cleanup(server.Close)
+		k, o := keeper(t, noTokens), orderFor(server, "lan", "u1")
+		o.Release = true
+		k.Set(map[allocator.LeaseKey]Order{o.Key: o})
+		if got := lease(t, k, o, func(l allocator.Lease) bool { return l.Released || l.Problem != "" }); got != want {
+			t.Errorf("%q: got %+v, want %+v", body, got, want)
+		}
 	}
 }
 
@@ -240,6 +263,7 @@ func TestKeeper_Changes(t *testing.T) {
 		switch {
 		case r.Method == http.MethodDelete:
 			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte("{}"))
 		case strings.Contains(r.URL.Path, "/busy/"):
 			w.Header().Set("Retry-After", "3600")
 			w.WriteHeader(http.StatusTooManyRequests)
