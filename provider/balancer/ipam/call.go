@@ -47,7 +47,7 @@ type result struct {
 	// refused: it gives no address. released: it has none any more.
 	refused, released bool
 	problem           string
-	after             time.Duration
+	after             time.Duration // that the IPAM wants to be left alone; 0: it does not say so
 }
 
 // failed says that the IPAM could not be asked.
@@ -93,7 +93,10 @@ func (k *Keeper) call(ctx context.Context, o Order) result {
 
 // resultOf reads an answer.
 func resultOf(o Order, a endpoint.Answer) result {
-	r := result{problem: a.Problem, after: a.After}
+	r := result{problem: a.Problem}
+	if a.Status == http.StatusTooManyRequests || a.Status == http.StatusServiceUnavailable {
+		r.after = a.After
+	}
 	gone := a.Status == http.StatusNotFound && isObject(a.Body) // without one it is a wrong URL, or a proxy before the adapter
 	switch {
 	case o.Release && (gone || a.Problem == ""):

@@ -49,6 +49,9 @@ type Order struct {
 	Cluster string
 }
 
+// contact is how an IPAM is reached.
+func (o Order) contact() [3]string { return [3]string{o.IPAM.URL, o.IPAM.CA, o.IPAM.TokenKey} }
+
 // Keeper asks IPAMs.
 type Keeper struct {
 	Settings
@@ -111,6 +114,9 @@ func (k *Keeper) Set(orders map[allocator.LeaseKey]Order) {
 			k.entries[key] = e
 			continue
 		}
+		if e.order.contact() != order.contact() {
+			delete(k.holds, key.Pool) // of the former one
+		}
 		e.replace(order, now)
 	}
 	k.look()
@@ -120,13 +126,12 @@ func (k *Keeper) Set(orders map[allocator.LeaseKey]Order) {
 func (e *entry) replace(order Order, now time.Time) {
 	before := e.order
 	e.order = order
-	contact := func(o Order) [3]string { return [3]string{o.IPAM.URL, o.IPAM.CA, o.IPAM.TokenKey} }
-	if contact(before) != contact(order) { // administrators write it, and wait
+	if before.contact() != order.contact() { // administrators write it, and wait
 		e.last, e.retry = time.Time{}, 0
 	}
 	given := e.lease.Address.IsValid() && e.lease.Address == order.Address && !order.Release
 	switch {
-	case e.gone, before.Release != order.Release, contact(before) != contact(order),
+	case e.gone, before.Release != order.Release, before.contact() != order.contact(),
 		!given && (!e.lease.Answers(order.Wanted) || before.From != order.From):
 		e.version++
 		e.gone, e.due = false, later(now, e.last.Add(max(retryFirst, e.retry)))
@@ -218,7 +223,7 @@ func (k *Keeper) begin(ctx context.Context, running *sync.WaitGroup, key allocat
 		k.mu.Lock()
 		k.calls[key.Pool]--
 		e.running = false
-		changed := ctx.Err() == nil && k.end(key, e, r, version)
+		changed := ctx.Err() == nil && k.end(key, e, order, r, version)
 		k.mu.Unlock()
 		if changed {
 			k.Changed()
@@ -228,9 +233,9 @@ func (k *Keeper) begin(ctx context.Context, running *sync.WaitGroup, key allocat
 }
 
 // end keeps what became of a call, unless another question has taken its place, and returns whether that is news. The caller has the lock.
-func (k *Keeper) end(key allocator.LeaseKey, e *entry, r result, version int) bool {
+func (k *Keeper) end(key allocator.LeaseKey, e *entry, asked Order, r result, version int) bool {
 	now := time.Now()
-	if after := min(r.after, e.order.IPAM.RenewAfter.Duration); after > 0 {
+	if after := min(r.after, e.order.IPAM.RenewAfter.Duration); after > 0 && asked.contact() == e.order.contact() {
 		k.holds[key.Pool] = later(k.holds[key.Pool], now.Add(wait.Jitter(after, 0.1)))
 	}
 	if r.failed() {

@@ -303,3 +303,30 @@ func TestKeeper_Changes(t *testing.T) {
 		t.Errorf("%d calls of an IPAM that wants to be left alone", len(seen))
 	}
 }
+
+// Another URL is asked at once, whatever the former one wanted, and only an IPAM that is busy is left alone.
+func TestKeeper_HoldEnds(t *testing.T) {
+	answer := func(status int) *httptest.Server {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "3600")
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(`{"address": "192.0.2.7"}`))
+		}))
+		t.Cleanup(s.Close)
+		return s
+	}
+	busy, broken, good := answer(http.StatusServiceUnavailable), answer(http.StatusInternalServerError), answer(http.StatusOK)
+	for name, first := range map[string]*httptest.Server{"busy": busy, "broken": broken} {
+		k, o := keeper(t, noTokens), orderFor(first, "lan", "u1")
+		k.Set(map[allocator.LeaseKey]Order{o.Key: o})
+		lease(t, k, o, func(l allocator.Lease) bool { return l.Problem != "" })
+		k.mu.Lock()
+		if held := !k.holds["lan"].IsZero(); held != (name == "busy") {
+			t.Errorf("%s: held: %t", name, held)
+		}
+		k.mu.Unlock()
+		o.IPAM.URL = good.URL
+		k.Set(map[allocator.LeaseKey]Order{o.Key: o})
+		lease(t, k, o, func(l allocator.Lease) bool { return l.Address.IsValid() })
+	}
+}
