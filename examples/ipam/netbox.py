@@ -9,6 +9,7 @@ It reads environment variables:
   NETBOX_TOKEN_FILE   file with an API token that may view prefixes, and view, add, change and delete IP addresses; one of version 2
                 whole: nbt_KEY.TOKEN
   LISTEN        default: 127.0.0.1:9001
+  TIMEOUT       seconds, no more than spec.ipam.timeout of a pool; default: 10
   CERT_FILE     PEM of certificate and key, for https; needed to listen elsewhere than on 127.0.0.1
 """
 import hashlib
@@ -18,6 +19,7 @@ import json
 import os
 import ssl
 import threading
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -36,6 +38,7 @@ NETBOX_TOKEN = text(os.environ["NETBOX_TOKEN_FILE"])
 if not TOKEN:
     raise SystemExit(f"TOKEN_FILE: {os.environ['TOKEN_FILE']} is empty, so that calls without a token would be accepted")
 
+TIMEOUT = float(os.environ.get("TIMEOUT", "10"))
 lock = threading.Lock()  # NetBox may have two objects with one address: this looks, and then adds
 
 
@@ -115,6 +118,7 @@ class Receiver(BaseHTTPRequestHandler):
         self.serve()
 
     def serve(self):
+        arrived = time.monotonic()
         if not hmac.compare_digest(self.headers.get("Authorization", "").encode(), ("Bearer " + TOKEN).encode()):
             return self.answer(401, {"error": "another token"})
         try:
@@ -126,6 +130,8 @@ class Receiver(BaseHTTPRequestHandler):
             if family not in ("ipv4", "ipv6"):
                 raise ValueError("the path does not end with CLUSTER/POOL/UID/FAMILY")
             with lock:
+                if time.monotonic() - arrived > TIMEOUT:  # the client has given up, and may have called again
+                    return self.answer(503, {"error": "NetBox is slow"})
                 if self.command == "DELETE":
                     return self.answer(200 if release(cluster, pool, uid, family) else 404)
                 return self.answer(200, {"address": give(cluster, pool, uid, family, call)})

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // netbox is NetBox, as far as the addresses of prefix 7, 192.0.2.0/29, go.
@@ -24,9 +25,11 @@ type netbox struct {
 	fails   int    // with this status
 	accepts string // as Authorization; empty: that of a token of version 1
 	vrf     any    // of the prefix
+	slow    time.Duration
 }
 
 func (n *netbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	time.Sleep(n.slow)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var body map[string]any
@@ -142,6 +145,25 @@ func TestIPAM(t *testing.T) {
 	}
 	if len(n.objects) != 5 || n.objects[1000]["description"] != "printer" {
 		t.Errorf("NetBox has %v", n.objects)
+	}
+}
+
+// A call that has waited for longer than the client does is not carried out: the client may have released the address meanwhile.
+func TestIPAM_Late(t *testing.T) {
+	n := &netbox{objects: map[int]map[string]any{}, slow: 2 * time.Second}
+	server := httptest.NewServer(n)
+	t.Cleanup(server.Close)
+	t.Setenv("TIMEOUT", "1")
+	address := startNetBox(t, server.URL, "secret")
+	codes := make(chan int, 2)
+	for _, uid := range []string{"u1", "u2"} {
+		go func() {
+			code, _ := callIPAM(t, "PUT", "http://"+address+"/c/lan/"+uid+"/ipv4", "good", `{"namespace": "shop", "name": "web"}`)
+			codes <- code
+		}()
+	}
+	if a, b := <-codes, <-codes; a+b != 200+503 || len(n.objects) != 1 {
+		t.Errorf("got %d and %d, and NetBox has %v", a, b, n.objects)
 	}
 }
 

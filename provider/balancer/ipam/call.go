@@ -46,8 +46,10 @@ type result struct {
 	address netip.Addr
 	// refused: it gives no address. released: it has none any more.
 	refused, released bool
-	problem           string
-	after             time.Duration // that the IPAM wants to be left alone; 0: it does not say so
+	// unsure: the IPAM may still carry out the call.
+	unsure  bool
+	problem string
+	after   time.Duration // that the IPAM wants to be left alone; 0: it does not say so
 }
 
 // failed says that the IPAM could not be asked.
@@ -85,6 +87,7 @@ func (k *Keeper) call(ctx context.Context, o Order) result {
 		URL: address(o), CA: o.IPAM.CA, Token: token, Timeout: o.IPAM.Timeout.Duration, UserAgent: "ccmadm-cloud-controller-manager",
 	}.Call(ctx, method, bodyOf(o))
 	r := resultOf(o, a)
+	r.unsure = !o.Release && (a.Status == 0 || a.Status == http.StatusGatewayTimeout)
 	if r.refused {
 		klog.InfoS("An IPAM gives no address", "pool", o.Key.Pool, "service", o.Service, "reason", r.problem, "error", errorIn(a.Body, token))
 	}

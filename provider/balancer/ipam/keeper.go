@@ -73,6 +73,7 @@ type entry struct {
 	running bool
 	due     time.Time
 	last    time.Time // when the last call began
+	unsure  time.Time // until when the IPAM may carry out a PUT that was not answered
 	retry   time.Duration
 	lease   allocator.Lease
 }
@@ -238,6 +239,9 @@ func (k *Keeper) end(key allocator.LeaseKey, e *entry, asked Order, r result, ve
 	if after := min(r.after, e.order.IPAM.RenewAfter.Duration); after > 0 && asked.contact() == e.order.contact() {
 		k.holds[key.Pool] = later(k.holds[key.Pool], now.Add(wait.Jitter(after, 0.1)))
 	}
+	if r.unsure {
+		e.unsure = now.Add(asked.IPAM.Timeout.Duration)
+	}
 	if r.failed() {
 		k.trouble[key.Pool] = &lastError{r.problem, now}
 	}
@@ -246,6 +250,10 @@ func (k *Keeper) end(key allocator.LeaseKey, e *entry, asked Order, r result, ve
 		delete(k.entries, key)
 		return false
 	case e.version != version:
+		return false
+	}
+	if r.released && e.last.Before(e.unsure) { // a PUT that comes after this DELETE would store the address again
+		e.due = later(now, e.unsure)
 		return false
 	}
 	before := e.lease

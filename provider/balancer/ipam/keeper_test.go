@@ -330,3 +330,34 @@ func TestKeeper_HoldEnds(t *testing.T) {
 		lease(t, k, o, func(l allocator.Lease) bool { return l.Address.IsValid() })
 	}
 }
+
+// A PUT that was not answered in time may be carried out after a DELETE: another DELETE follows once it cannot be any more.
+func TestKeeper_LatePut(t *testing.T) {
+	var mu sync.Mutex
+	var released []time.Time
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if r.Method == http.MethodPut {
+			<-r.Context().Done()
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		released = append(released, time.Now())
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	t.Cleanup(server.Close)
+	k, o := keeper(t, noTokens), orderFor(server, "lan", "u1")
+	o.IPAM.Timeout.Duration = time.Second
+	k.Set(map[allocator.LeaseKey]Order{o.Key: o})
+	lease(t, k, o, func(l allocator.Lease) bool { return strings.Contains(l.Problem, "has not answered within") })
+	given := time.Now()
+	o.Release = true
+	k.Set(map[allocator.LeaseKey]Order{o.Key: o})
+	lease(t, k, o, func(l allocator.Lease) bool { return l.Released })
+	mu.Lock()
+	defer mu.Unlock()
+	if last := released[len(released)-1]; last.Sub(given) < 900*time.Millisecond {
+		t.Errorf("released %s after the PUT was given up", last.Sub(given))
+	}
+}
