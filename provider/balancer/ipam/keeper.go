@@ -73,6 +73,7 @@ type entry struct {
 	running bool
 	due     time.Time
 	last    time.Time // when the last call began
+	unfit   time.Time // since when the answer cannot be used
 	unsure  time.Time // until when the IPAM may carry out a PUT that was not answered
 	retry   time.Duration
 	lease   allocator.Lease
@@ -129,6 +130,11 @@ func (e *entry) replace(order Order, now time.Time) {
 	e.order = order
 	if before.contact() != order.contact() { // administrators write it, and wait
 		e.last, e.retry = time.Time{}, 0
+	}
+	if !order.Unfit {
+		e.unfit = time.Time{}
+	} else if e.unfit.IsZero() {
+		e.unfit = now
 	}
 	given := e.lease.Address.IsValid() && e.lease.Address == order.Address && !order.Release
 	switch {
@@ -214,11 +220,15 @@ func (k *Keeper) start(ctx context.Context, running *sync.WaitGroup) time.Durati
 	return next
 }
 
-// begin makes one call. The caller has the lock.
+// begin makes one call. An answer that cannot be used is given back after a while, so that the IPAM may give another one. The caller has
+// the lock.
 func (k *Keeper) begin(ctx context.Context, running *sync.WaitGroup, key allocator.LeaseKey, e *entry) {
 	k.calls[key.Pool]++
 	e.running, e.last = true, time.Now()
 	order, version := e.order, e.version
+	if order.Unfit && e.last.Sub(e.unfit) >= order.IPAM.RenewAfter.Duration {
+		order.Release, e.unfit, e.lease = true, time.Time{}, allocator.Lease{Wanted: order.Wanted}
+	}
 	running.Go(func() {
 		r := k.call(ctx, order)
 		k.mu.Lock()
@@ -250,6 +260,9 @@ func (k *Keeper) end(key allocator.LeaseKey, e *entry, asked Order, r result, ve
 		delete(k.entries, key)
 		return false
 	case e.version != version:
+		return false
+	case asked.Release && !e.order.Release: // it is asked again
+		e.due = now.Add(retryFirst)
 		return false
 	}
 	if r.released && e.last.Before(e.unsure) { // a PUT that comes after this DELETE would store the address again

@@ -361,3 +361,33 @@ func TestKeeper_LatePut(t *testing.T) {
 		t.Errorf("released %s after the PUT was given up", last.Sub(given))
 	}
 }
+
+// An answer that cannot be used is given back after renewAfter, and then another one is asked for.
+func TestKeeper_Unfit(t *testing.T) {
+	var mu sync.Mutex
+	address := "192.0.2.7"
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if r.Method == http.MethodDelete {
+			address = "192.0.2.8"
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		_, _ = fmt.Fprintf(w, `{"address": %q}`, address)
+	}))
+	t.Cleanup(server.Close)
+	k, o := keeper(t, noTokens), orderFor(server, "lan", "u1")
+	k.Set(map[allocator.LeaseKey]Order{o.Key: o})
+	lease(t, k, o, func(l allocator.Lease) bool { return l.Address.IsValid() })
+	o.Unfit = true
+	k.Set(map[allocator.LeaseKey]Order{o.Key: o})
+	time.Sleep(2 * retryFirst) // it is asked again meanwhile
+	if l := k.Leases()[o.Key]; l.Address != netip.MustParseAddr("192.0.2.7") {
+		t.Errorf("before renewAfter the lease is %+v", l)
+	}
+	k.mu.Lock()
+	k.entries[o.Key].unfit = time.Now().Add(-defaultRenew)
+	k.mu.Unlock()
+	lease(t, k, o, func(l allocator.Lease) bool { return l.Address == netip.MustParseAddr("192.0.2.8") })
+}
