@@ -290,9 +290,7 @@ func TestIPAM_Keeps(t *testing.T) {
 	w.pass(-1)
 	again := w.service("web")
 	w.gets(again, "192.0.2.7")
-	if got, want := p.state(), "[lan/"+string(again.UID)+"/ipv4=192.0.2.7]"; got != want {
-		t.Errorf("the IPAM has %s, want %s", got, want)
-	}
+	w.stores(p, "[lan/"+string(again.UID)+"/ipv4=192.0.2.7]")
 }
 
 // A Service that goes to another pool has its answer released. Without its pool, or the IPAM of it, nothing can be.
