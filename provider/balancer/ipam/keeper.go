@@ -226,7 +226,7 @@ func (k *Keeper) begin(ctx context.Context, running *sync.WaitGroup, key allocat
 	k.calls[key.Pool]++
 	e.running, e.last = true, time.Now()
 	order, version := e.order, e.version
-	if order.Unfit && e.last.Sub(e.unfit) >= order.IPAM.RenewAfter.Duration {
+	if !e.unfit.IsZero() && e.last.Sub(e.unfit) >= order.IPAM.RenewAfter.Duration {
 		order.Release, e.unfit, e.lease = true, time.Time{}, allocator.Lease{Wanted: order.Wanted}
 	}
 	running.Go(func() {
