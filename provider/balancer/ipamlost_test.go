@@ -153,3 +153,16 @@ func TestIPAM_EditedPool(t *testing.T) {
 		})
 	}
 }
+
+// A Service gets the address back that its annotation says, and any other one once the IPAM refuses that.
+func TestIPAM_Annotation(t *testing.T) {
+	for want, free := range map[string][]string{"192.0.2.8": {"192.0.2.7", "192.0.2.8"}, "192.0.2.7": {"192.0.2.7"}} {
+		p := newPlayed(t, free...)
+		w := newIPAMWorld(t, p.pool("192.0.2.0/28"))
+		web := w.service("web", annotated(v1alpha1.AllocatedAnnotation, "192.0.2.8"))
+		w.gets(web, want)
+		if n := p.called(http.MethodPut); n > 3 {
+			t.Errorf("%s: %d calls: %v", want, n, p.calls)
+		}
+	}
+}

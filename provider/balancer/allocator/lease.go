@@ -60,6 +60,8 @@ type Lease struct {
 	Address netip.Addr
 	// Refused says that it gives none.
 	Refused bool
+	// Denied is the last address that it was asked for and did not give, whatever it was asked for since; invalid: none.
+	Denied netip.Addr
 	// Releasing says that it is asked to release the address, and Released that it has.
 	Releasing, Released bool
 	// Stale says that a later call for an address that a Service has got no answer: it may have been carried out.

@@ -26,10 +26,13 @@ func (a *allocation) leased(as *Assignment, p *Pool, ipv6 bool, wanted netip.Add
 	if problem := a.lacks(as, ipv6); problem != nil {
 		return problem
 	}
+	l := a.Leases[key]
+	if before := a.Calls[key]; before != nil && !wanted.IsValid() && !before.Unfit && before.Wanted != l.Denied {
+		wanted = before.Wanted // the address that it had: any other one is asked for only after that was refused
+	}
 	call := callFor(key, as)
 	call.Wanted = wanted
 	a.Calls[key] = call
-	l := a.Leases[key]
 	switch {
 	case !l.Answers(wanted), !l.Address.IsValid() && l.Problem == "":
 		return finding.IPAMPending.Errorf("the IPAM of AddressPool/%s %w", p.Name, ErrUnanswered)

@@ -12,6 +12,7 @@ package ipam
 import (
 	"context"
 	"maps"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -73,6 +74,7 @@ type entry struct {
 	running bool
 	due     time.Time
 	last    time.Time // when the last call began
+	denied  netip.Addr
 	unfit   time.Time // since when the answer cannot be used
 	unsure  time.Time // until when the IPAM may carry out a PUT that was not answered
 	retry   time.Duration
@@ -129,7 +131,7 @@ func (e *entry) replace(order Order, now time.Time) {
 	before := e.order
 	e.order = order
 	if before.contact() != order.contact() { // administrators write it, and wait
-		e.last, e.retry = time.Time{}, 0
+		e.last, e.retry, e.denied = time.Time{}, 0, netip.Addr{}
 	}
 	if !order.Unfit {
 		e.unfit = time.Time{}
@@ -155,7 +157,9 @@ func (k *Keeper) Leases() map[allocator.LeaseKey]allocator.Lease {
 	leases := map[allocator.LeaseKey]allocator.Lease{}
 	for key, e := range k.entries {
 		if !e.gone {
-			leases[key] = e.lease
+			l := e.lease
+			l.Denied = e.denied
+			leases[key] = l
 		}
 	}
 	return leases
@@ -271,6 +275,9 @@ func (k *Keeper) end(key allocator.LeaseKey, e *entry, asked Order, r result, ve
 	}
 	before := e.lease
 	r.apply(&e.lease, e.order)
+	if r.refused && asked.Wanted.IsValid() && !asked.Address.IsValid() {
+		e.denied = asked.Wanted
+	}
 	e.due = now.Add(endpoint.Jitter(e.order.IPAM.RenewAfter.Duration))
 	if r.problem != "" || e.order.Unfit {
 		e.retry = min(max(retryFirst, 2*e.retry), retryMost)
