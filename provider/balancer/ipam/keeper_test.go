@@ -88,10 +88,10 @@ func TestKeeper_Hostile(t *testing.T) {
 		"redirect": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 		}, allocator.Lease{Problem: "answers 307, and redirects are not followed"}},
-		"refused":     {text(409, `{"error": "secret"}`), allocator.Lease{Refused: true, Problem: "answers 409 Conflict"}},
-		"unknown":     {text(404, "{}"), allocator.Lease{Refused: true, Problem: "answers 404 Not Found"}},
-		"a wrong URL": {text(404, "<html>404 page not found"), allocator.Lease{Problem: "answers 404 Not Found"}},
-		"later":       {text(503, ""), allocator.Lease{Problem: "answers 503 Service Unavailable"}},
+		"refused":    {text(409, `{"error": "secret"}`), allocator.Lease{Refused: true, Problem: "answers 409 Conflict"}},
+		"unknown":    {text(404, "{}"), allocator.Lease{Refused: true, Problem: "answers 404 Not Found"}},
+		"no adapter": {text(404, "<html>404 page not found"), allocator.Lease{Problem: "answers 404 Not Found"}},
+		"later":      {text(503, ""), allocator.Lease{Problem: "answers 503 Service Unavailable"}},
 		"dropped": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, allocator.Lease{
 			Problem: "has ended the connection without an answer",
 		}},
