@@ -112,3 +112,15 @@ func argument(c *corev1.Container, flag string) string {
 	a, _ := templates.LookupArg(templates.ReadArgs(*c), flag)
 	return a.Value
 }
+
+// listed is the value of a flag that adds to the one before where it is given again, as --controllers (pflag's StringSlice) and
+// --runtime-config (k8s.io/component-base cli/flag ConfigurationMap) do.
+func listed(c *corev1.Container, flag string) string {
+	var all []string
+	for _, a := range templates.ReadArgs(*c) {
+		if a.Name == flag {
+			all = append(all, a.Value)
+		}
+	}
+	return strings.Join(all, ",")
+}

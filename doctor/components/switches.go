@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -56,7 +57,7 @@ func controllers() []controller {
 // off says that --controllers leaves it out, and as which entry; empty: it does not name it. As kube-controller-manager reads it, the first
 // entry that names it counts.
 func (c *controller) off(container *corev1.Container) (entry string, off bool) {
-	list := argument(container, "controllers")
+	list := listed(container, "controllers")
 	if list == "" || c.with != "" && argument(container, c.with) != "true" {
 		return "", false
 	}
@@ -96,7 +97,7 @@ func (j *judge) controllersOff() []finding.Finding {
 			}
 			what = append(what, c.names[0]+" ("+c.without+")")
 			if entry != "" { // it is one of the table's
-				edit = append(edit, fmt.Sprintf(`-e 's/,%s\b//' -e 's/=%[1]s,/=/'`, entry))
+				edit = append(edit, without("controllers", entry))
 			}
 		}
 		key := strings.Join(what, ", ")
@@ -140,31 +141,40 @@ func apis() map[string][]string {
 	}
 }
 
+// without are expressions of sed that take an entry, which is one of the tables', out of a flag. What only starts like it stays: -job is no
+// -job-controller.
+func without(flag, entry string) string {
+	escaped := strings.ReplaceAll(entry, "/", `\/`)
+	return fmt.Sprintf(`-e 's/,%s\(,\|$\)/\1/' -e 's/=%[1]s,/=/' -e '/--%s=%[1]s$/d'`, escaped, flag)
+}
+
 // switchedOff are the entries of --runtime-config by which something of the table is off, with what that is. The closest entry counts:
-// a version's before those of all versions (k8s.io/apiserver pkg/server/resourceconfig).
+// a version's before those of all versions, and of one that is there twice the last (k8s.io/apiserver pkg/server/resourceconfig).
 func switchedOff(value string) map[string][]string {
 	set := map[string]string{}
 	for word := range strings.SplitSeq(value, ",") {
 		key, state, _ := strings.Cut(strings.TrimSpace(word), "=")
-		set[key] = strings.ToLower(state)
+		set[strings.TrimSpace(key)] = strings.TrimSpace(state)
+	}
+	off := func(key string) bool {
+		on, err := strconv.ParseBool(set[key])
+		return err == nil && !on
 	}
 	entries := map[string][]string{}
 	for version, resources := range apis() {
 		key := ""
 		for _, k := range []string{version, "api/ga", "api/all"} {
-			if state, is := set[k]; is && key == "" {
-				if key = k; state != "false" {
-					key = "-"
-				}
+			if _, is := set[k]; is && key == "" {
+				key = k
 			}
 		}
-		if key != "" && key != "-" {
-			entries[key] = append(entries[key], version)
+		if off(key) {
+			entries[key+"="+set[key]] = append(entries[key+"="+set[key]], version)
 			continue
 		}
 		for _, resource := range resources {
-			if k := version + "/" + resource; set[k] == "false" {
-				entries[k] = append(entries[k], k)
+			if k := version + "/" + resource; off(k) {
+				entries[k+"="+set[k]] = []string{k}
 			}
 		}
 	}
@@ -175,17 +185,16 @@ func (j *judge) apisOff() []finding.Finding {
 	var list []finding.Finding
 	told := false
 	for _, p := range j.of(APIServer) {
-		entries := switchedOff(argument(&p.Spec.Containers[0], "runtime-config"))
+		entries := switchedOff(listed(&p.Spec.Containers[0], "runtime-config"))
 		if len(entries) == 0 {
 			continue
 		}
 		told = true
 		var what, edit []string
-		for _, key := range slices.Sorted(maps.Keys(entries)) {
-			slices.Sort(entries[key])
-			what = append(what, key+"=false, which switches off "+nodes.Some(entries[key], 3))
-			escaped := strings.ReplaceAll(key, "/", `\/`) // a key of the table
-			edit = append(edit, fmt.Sprintf(`-e 's/,%s=false\b//' -e 's/=%[1]s=false,/=/' -e '/--runtime-config=%[1]s=false$/d'`, escaped))
+		for _, entry := range slices.Sorted(maps.Keys(entries)) {
+			slices.Sort(entries[entry])
+			what = append(what, entry+", which switches off "+nodes.Some(entries[entry], 3))
+			edit = append(edit, without("runtime-config", entry))
 		}
 		f := finding.APIOff.New("Node/"+p.Spec.NodeName, "kube-apiserver on "+p.Spec.NodeName+" has --runtime-config "+strings.Join(what, "; "))
 		f.Next = "on " + p.Spec.NodeName + ": sed -i " + strings.Join(edit, " ") + " /etc/kubernetes/manifests/kube-apiserver.yaml"

@@ -15,12 +15,16 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// with adds arguments to a component, on one machine or, without a name, on all.
+// with gives arguments to a component, in the place of those of the same names, on one machine or, without a name, on all.
 func with(component, node string, args ...string) func(*world) {
 	return func(w *world) {
 		for _, p := range w.pods {
 			if p.Labels[v1alpha1.ComponentLabel] == component && (node == "" || p.Spec.NodeName == node) {
-				p.Spec.Containers[0].Command = append(p.Spec.Containers[0].Command, args...)
+				command := slices.DeleteFunc(p.Spec.Containers[0].Command, func(arg string) bool {
+					name, _, _ := strings.Cut(arg, "=")
+					return slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, name+"=") })
+				})
+				p.Spec.Containers[0].Command = append(command, args...)
 			}
 		}
 	}
@@ -88,8 +92,14 @@ func TestJudgeControl(t *testing.T) {
 		{
 			name: "a controller is switched off on all", changes: []func(*world){with(ControllerManager, "", "--controllers=*,bootstrapsigner,tokencleaner,-csrsigning")},
 			want: []string{"Q17 Node/cp1 kube-controller-manager on cp1, cp2, cp3 has --controllers without csrsigning (approved"},
-			next: `sed -i -e 's/,-csrsigning\b//' -e 's/=-csrsigning,/=/' /etc/kubernetes/manifests/kube-controller-manager.yaml`,
+			next: `sed -i -e 's/,-csrsigning\(,\|$\)/\1/' -e 's/=-csrsigning,/=/' -e '/--controllers=-csrsigning$/d' ` +
+				`/etc/kubernetes/manifests/kube-controller-manager.yaml`,
 		},
+		{
+			name: "the flag is given again, which adds to it", changes: []func(*world){with(ControllerManager, "", "--controllers=*,-job", "--controllers=bootstrapsigner")},
+			want: []string{"Q17 Node/cp1 without job (Jobs get no pods)"}, next: `'s/,-job\(,\|$\)/\1/'`,
+		},
+		{name: "all are switched on where the flag is given again", changes: []func(*world){with(ControllerManager, "", "--controllers=deployment", "--controllers=*")}},
 		{
 			name: "by its long name, on one", changes: []func(*world){with(ControllerManager, "cp2", "--controllers=-daemonset-controller,*")},
 			want: []string{"Q17 Node/cp2 without daemonset (new Nodes"}, next: `'s/=-daemonset-controller,/=/'`,
@@ -103,8 +113,17 @@ func TestJudgeControl(t *testing.T) {
 		{name: "switched off and on: the first counts", changes: []func(*world){with(ControllerManager, "", "--controllers=job,-job,*")}},
 		{
 			name: "an API is switched off", changes: []func(*world){with(APIServer, "cp1", "--runtime-config=api/alpha=true,discovery.k8s.io/v1=false")},
-			want: []string{"Q16 Node/cp1 --runtime-config discovery.k8s.io/v1=false"}, next: `-e 's/,discovery.k8s.io\/v1=false\b//'`,
+			want: []string{"Q16 Node/cp1 --runtime-config discovery.k8s.io/v1=false"}, next: `-e 's/,discovery.k8s.io\/v1=false\(,\|$\)/\1/'`,
 		},
+		{
+			name: "an API is switched off by a number, and the flag is given again", changes: []func(*world){
+				with(APIServer, "cp1", "--runtime-config=discovery.k8s.io/v1=0", "--runtime-config=api/alpha=true"),
+			},
+			want: []string{"Q16 Node/cp1 --runtime-config discovery.k8s.io/v1=0"}, next: `-e '/--runtime-config=discovery.k8s.io\/v1=0$/d'`,
+		},
+		{name: "an API is switched on again", changes: []func(*world){
+			with(APIServer, "cp1", "--runtime-config=apps/v1=false,apps/v1/daemonsets=False", "--runtime-config=apps/v1,apps/v1/daemonsets=T"),
+		}},
 		{
 			name: "a resource is switched off", changes: []func(*world){with(APIServer, "", "--runtime-config=apps/v1/daemonsets=false")},
 			want: []string{"Q16 Node/cp1 apps/v1/daemonsets=false", "Q16 Node/cp2 apps/v1/daemonsets=false", "Q16 Node/cp3 apps/v1/daemonsets=false"},
