@@ -129,6 +129,16 @@ func TestJudge(t *testing.T) {
 			flag("kube-controller-manager", "--allocate-node-cidrs=true", "--allocate-node-cidrs=false"),
 			func(c *Cluster) { c.Nodes[2].Spec.PodCIDRs = []string{"198.18.0.0/24"} },
 		)},
+		{name: "another gives Nodes their networks, and the controller is off", change: all(
+			func(c *Cluster) {
+				for i := range c.Static {
+					if p := &c.Static[i]; p.Labels[v1alpha1.ComponentLabel] == "kube-controller-manager" {
+						p.Spec.Containers[0].Command = append(p.Spec.Containers[0].Command, "--controllers=*,-node-ipam-controller")
+					}
+				}
+				c.Nodes[2].Spec.PodCIDRs = []string{"198.18.0.0/24"}
+			},
+		)},
 		{
 			"ServiceCIDR", func(c *Cluster) { c.ServiceCIDRs["kubernetes"] = []string{"10.32.0.0/16"} }, "ServiceCIDR/kubernetes",
 			"ServiceCIDR kubernetes has 10.32.0.0/16, and kubeadm's ClusterConfiguration 10.96.0.0/12", "kubectl describe servicecidr kubernetes",

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/components"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -209,13 +210,15 @@ func split(server string) (host, port string) {
 	return strings.Trim(server, "[]"), ""
 }
 
-// nodesOutside finds Nodes whose network is not in that of the controller manager which gives Nodes their networks.
+// nodesOutside finds Nodes whose network is not in that of the controller manager which gives Nodes their networks. Where it leaves that to
+// another allocator, its --cluster-cidr is none of theirs.
 func (c *Cluster) nodesOutside() []finding.Finding {
 	var of []netip.Prefix
 	place := ""
 	for i := range c.Static {
 		p := &c.Static[i]
-		if argument(p, "kube-controller-manager", "allocate-node-cidrs") == "true" {
+		if p.Labels[v1alpha1.ComponentLabel] == components.ControllerManager && len(p.Spec.Containers) > 0 &&
+			components.AllocatesNetworks(&p.Spec.Containers[0]) {
 			of, place = append(of, networks(argument(p, "kube-controller-manager", "cluster-cidr"))...), p.Spec.NodeName
 		}
 	}

@@ -27,6 +27,7 @@ type controller struct {
 const (
 	signing   = "csrsigning"
 	approving = "csrapproving"
+	ipam      = "nodeipam"
 )
 
 func controllers() []controller {
@@ -47,7 +48,7 @@ func controllers() []controller {
 		{[]string{"nodelifecycle", "node-lifecycle-controller"}, "Nodes whose kubelet does not report stay Ready", ""},
 		{[]string{"taint-eviction-controller"}, "pods of lost Nodes are not made elsewhere", ""},
 		{[]string{"podgc", "pod-garbage-collector-controller"}, "pods of deleted Nodes stay", ""},
-		{[]string{"nodeipam", "node-ipam-controller"}, "new Nodes get no network for pods", "allocate-node-cidrs"},
+		{[]string{ipam, "node-ipam-controller"}, "new Nodes get no network for pods", "allocate-node-cidrs"},
 		{[]string{"persistentvolume-binder", "persistentvolume-binder-controller"}, "claims get no volumes", ""},
 		{[]string{signing, "certificatesigningrequest-signing-controller"}, "approved certificate requests get no certificate", ""},
 		{[]string{approving, "certificatesigningrequest-approving-controller"}, "machines that join get no certificate", ""},
@@ -82,7 +83,42 @@ func JudgeSwitches(seen *Seen, cluster Cluster) []finding.Finding {
 		return nil
 	}
 	j := judge{Seen: seen, Cluster: cluster}
-	return append(j.controllersOff(), j.apisOff()...)
+	return slices.Concat(j.controllersOff(), j.networksOff(), j.apisOff())
+}
+
+// AllocatesNetworks says that a kube-controller-manager gives Nodes their networks.
+func AllocatesNetworks(container *corev1.Container) bool {
+	_, off := controllerOf(ipam).off(container)
+	return !off && argument(container, "allocate-node-cidrs") == "true"
+}
+
+func controllerOf(name string) *controller {
+	all := controllers()
+	return &all[slices.IndexFunc(all, func(c controller) bool { return c.names[0] == name })]
+}
+
+// networksOff finds that nothing gives Nodes their networks: the controller is off, and a Node has none. Where all have one, another
+// allocator is there, such as a cloud-controller-manager. The remedy only looks: beside another allocator, or with Nodes outside of
+// --cluster-cidr, the controller manager does not start with this controller.
+func (j *judge) networksOff() []finding.Finding {
+	var lack []string
+	for i := range j.Nodes {
+		if n := &j.Nodes[i]; n.Spec.PodCIDR == "" && len(n.Spec.PodCIDRs) == 0 && j.Now.Sub(n.CreationTimestamp.Time) > settling {
+			lack = append(lack, n.Name)
+		}
+	}
+	c := controllerOf(ipam)
+	for _, p := range j.of(ControllerManager) {
+		if _, off := c.off(&p.Spec.Containers[0]); !off || len(lack) == 0 {
+			continue
+		}
+		f := finding.ControllerOff.New("Pod/kube-system/"+p.Name, "kube-controller-manager on "+p.Spec.NodeName+" has --controllers without "+
+			ipam+" ("+c.without+"), and "+nodes.Some(lack, 3)+" have none: nothing else gives them one, unless the network add-on does without")
+		f.Severity = finding.SeverityWarning
+		f.Next = "kubectl get nodes -o custom-columns=NODE:.metadata.name,PODS:.spec.podCIDRs"
+		return []finding.Finding{f}
+	}
+	return nil
 }
 
 func (j *judge) controllersOff() []finding.Finding {
@@ -92,7 +128,7 @@ func (j *judge) controllersOff() []finding.Finding {
 		var what, edit []string
 		for _, c := range controllers() {
 			entry, off := c.off(&p.Spec.Containers[0])
-			if !off {
+			if !off || c.names[0] == ipam {
 				continue
 			}
 			what = append(what, c.names[0]+" ("+c.without+")")

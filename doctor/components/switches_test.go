@@ -30,6 +30,13 @@ func with(component, node string, args ...string) func(*world) {
 	}
 }
 
+// networks gives each Node one for its pods.
+func networks(w *world) {
+	for i := range w.Nodes {
+		w.Nodes[i].Spec.PodCIDRs = []string{fmt.Sprintf("10.244.%d.0/24", i)}
+	}
+}
+
 // request is a certificate request of that age; approved says for how long it has been, 0: it is not.
 func request(signer string, age, approved time.Duration, changes ...func(*certificatesv1.CertificateSigningRequest)) func(*world) {
 	return func(w *world) {
@@ -105,11 +112,23 @@ func TestJudgeControl(t *testing.T) {
 			want: []string{"Q17 Node/cp2 without daemonset (new Nodes"}, next: `'s/=-daemonset-controller,/=/'`,
 		},
 		{
-			name: "only some are switched on", changes: []func(*world){with(ControllerManager, "", "--controllers=deployment,replicaset")},
+			name: "only some are switched on", changes: []func(*world){with(ControllerManager, "", "--controllers=deployment,replicaset"), networks},
 			want: []string{"Q17 Node/cp1 daemonset"}, next: "grep -n -e --controllers",
 		},
 		{name: "one that nothing depends on", changes: []func(*world){with(ControllerManager, "", "--controllers=*,-ttl,-horizontalpodautoscaling,-cloud-node-lifecycle")}},
 		{name: "networks are given by another", changes: []func(*world){with(ControllerManager, "", "--controllers=*,-nodeipam", "--allocate-node-cidrs=false")}},
+		{name: "networks are given by another, and the controller is off", changes: []func(*world){with(ControllerManager, "", "--controllers=*,-nodeipam"), networks}},
+		{
+			name: "no networks are given", changes: []func(*world){with(ControllerManager, "", "--controllers=*,-nodeipam"), networks, func(w *world) {
+				w.Nodes[4].Spec.PodCIDRs = nil
+				w.Skip = func(node string) bool { return node == "w2" } // without a network of pods it is not Ready
+			}},
+			want: []string{"Q17 Pod/kube-system/kube-controller-manager-cp1 without nodeipam (new Nodes get no network for pods), and w2 have none"},
+			next: "kubectl get nodes -o custom-columns",
+		},
+		{name: "a new Node has no network yet", changes: []func(*world){with(ControllerManager, "", "--controllers=*,-nodeipam"), networks, func(w *world) {
+			w.Nodes[4].Spec.PodCIDRs, w.Nodes[4].CreationTimestamp = nil, ago(10*time.Second)
+		}}},
 		{name: "switched off and on: the first counts", changes: []func(*world){with(ControllerManager, "", "--controllers=job,-job,*")}},
 		{
 			name: "an API is switched off", changes: []func(*world){with(APIServer, "cp1", "--runtime-config=api/alpha=true,discovery.k8s.io/v1=false")},
