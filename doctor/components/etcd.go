@@ -28,8 +28,13 @@ func (s *Seen) EtcdLog() *corev1.Pod {
 // memberID is one as etcd writes it.
 var memberID = regexp.MustCompile(`^[0-9a-f]{8,16}$`)
 
-// probedLately is more than the half minute after which a member says again that it does not reach another one.
-const probedLately = 2 * time.Minute
+const (
+	// probedLately is more than the 5 s after which a member logs again that it does not reach another one
+	// (etcd server/etcdserver/api/rafthttp/probing_status.go): an older line is of a restart.
+	probedLately = 20 * time.Second
+	// probedAgain is how long after a member is ready another one may still log that it does not reach it.
+	probedAgain = 10 * time.Second
+)
 
 // memberSilent is a line of a member's log about another member (etcd server/etcdserver/api/rafthttp/probing_status.go).
 type memberSilent struct {
@@ -63,15 +68,15 @@ func JudgeEtcd(seen *Seen, cluster Cluster) []finding.Finding {
 			continue
 		}
 		known = append(known, said.Peer)
-		if f := j.memberDown(teller, said.Peer, m[1]); f != nil {
+		if f := j.memberDown(teller, said.Peer, m[1], at); f != nil {
 			list = append(list, *f)
 		}
 	}
 	return list
 }
 
-// memberDown is about a member by its address. Nil: what is wrong is found elsewhere.
-func (j *judge) memberDown(teller *corev1.Pod, id, address string) *finding.Finding {
+// memberDown is about a member by its address, which was not reached at a time. Nil: what is wrong is found elsewhere, or is over.
+func (j *judge) memberDown(teller *corev1.Pod, id, address string, at time.Time) *finding.Finding {
 	of, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return nil //nolint:nilerr // of a name nothing is known
@@ -82,10 +87,7 @@ func (j *judge) memberDown(teller *corev1.Pod, id, address string) *finding.Find
 			node = j.Nodes[i].Name
 		}
 	}
-	ready := slices.ContainsFunc(j.Static, func(p corev1.Pod) bool {
-		return p.Labels[v1alpha1.ComponentLabel] == Etcd && p.Spec.NodeName == node && nodes.IsPodReady(&p)
-	})
-	if node != "" && (!ready || j.Skip(node)) {
+	if p := j.readyEtcd(node); node != "" && (p == nil || j.Skip(node) || at.Before(readySince(p).Add(probedAgain))) {
 		return nil
 	}
 	where, next := "no Node has its address", ""
@@ -101,4 +103,24 @@ func (j *judge) memberDown(teller *corev1.Pod, id, address string) *finding.Find
 		teller.Spec.NodeName, id, address, where))
 	f.Next = next
 	return &f
+}
+
+// readyEtcd is the pod of a Node; nil: it is not ready, or there is none.
+func (j *judge) readyEtcd(node string) *corev1.Pod {
+	i := slices.IndexFunc(j.Static, func(p corev1.Pod) bool {
+		return p.Labels[v1alpha1.ComponentLabel] == Etcd && p.Spec.NodeName == node && nodes.IsPodReady(&p)
+	})
+	if i < 0 {
+		return nil
+	}
+	return &j.Static[i]
+}
+
+func readySince(p *corev1.Pod) time.Time {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return time.Time{}
 }

@@ -186,10 +186,19 @@ func TestJudgeControl(t *testing.T) {
 		},
 		{name: "a request of a moment ago", changes: []func(*world){request(kubelet, 10*time.Second, 0)}},
 		{
-			name: "a member of etcd that no Node has", changes: []func(*world){peer("192.0.2.99:2380", 30*time.Second), peer("192.0.2.99:2380", 5*time.Second)},
+			name: "a member of etcd that no Node has", changes: []func(*world){peer("192.0.2.99:2380", 10*time.Second), peer("192.0.2.99:2380", 5*time.Second)},
 			want: []string{"Q18 Pod/kube-system/etcd-cp1 does not reach member 91bc3c398fb3c146 at 192.0.2.99:2380, and no Node has its address"},
 			next: "member remove 91bc3c398fb3c146",
 		},
+		{name: "a member that was not reached half a minute ago", changes: []func(*world){peer("192.0.2.99:2380", 30*time.Second)}},
+		{name: "a member that has been ready since", changes: []func(*world){peer("192.0.2.3:2380", 5*time.Second), func(w *world) {
+			w.Nodes[2].Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.3"}}
+			for _, p := range w.pods {
+				if p.Name == "etcd-cp3" {
+					p.Status.Conditions[0].LastTransitionTime = ago(8 * time.Second)
+				}
+			}
+		}}},
 		{name: "a member that was not reached an hour ago", changes: []func(*world){peer("192.0.2.99:2380", time.Hour)}},
 		{name: "a member whose Node is not Ready", changes: []func(*world){peer("192.0.2.3:2380", 5*time.Second), func(w *world) {
 			w.Nodes[2].Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.3"}}
