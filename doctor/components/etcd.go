@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -93,8 +94,14 @@ func (j *judge) memberDown(teller *corev1.Pod, id, address string, at time.Time)
 	where, next := "no Node has its address", ""
 	if node == "" {
 		const dir = "/etc/kubernetes/pki/etcd/"
-		next = fmt.Sprintf("once its machine is known to be gone: kubectl -n kube-system exec %s -- etcdctl --endpoints=https://127.0.0.1:2379 "+
-			"--cacert=%sca.crt --cert=%[2]shealthcheck-client.crt --key=%[2]shealthcheck-client.key member remove %[3]s", teller.Name, dir, id)
+		next = fmt.Sprintf("kubectl -n kube-system exec %s -- etcdctl --endpoints=https://127.0.0.1:2379 "+
+			"--cacert=%sca.crt --cert=%[2]shealthcheck-client.crt --key=%[2]shealthcheck-client.key member ", teller.Name, dir)
+		if why := j.mayBeOf(); why == "" {
+			next = "once its machine is known to be gone: " + next + "remove " + id
+		} else {
+			where += ", and " + why + ": it may be a member that joins, or one with another network"
+			next += "list -w table"
+		}
 	} else {
 		where = "it is that of Node " + node + ", whose etcd is ready: the way between them is not open"
 		next = "on " + teller.Spec.NodeName + ": nc -vz " + strings.Replace(address, ":"+fmt.Sprint(of.Port()), fmt.Sprintf(" %d", of.Port()), 1)
@@ -103,6 +110,35 @@ func (j *judge) memberDown(teller *corev1.Pod, id, address string, at time.Time)
 		teller.Spec.NodeName, id, address, where))
 	f.Next = next
 	return &f
+}
+
+// mayBeOf says why an address that no Node has may be that of a member which is needed; empty: each Node states its addresses, and each
+// control plane has a ready member that others reach by one of these. A control plane that joins is not labelled yet.
+func (j *judge) mayBeOf() string {
+	for i := range j.Nodes {
+		n := &j.Nodes[i]
+		var own []string
+		for _, a := range n.Status.Addresses {
+			if a.Type == corev1.NodeInternalIP || a.Type == corev1.NodeExternalIP {
+				own = append(own, a.Address)
+			}
+		}
+		if len(own) == 0 {
+			return "Node " + n.Name + " has no address"
+		}
+		if !nodes.IsControlPlane(n) {
+			continue
+		}
+		p := j.readyEtcd(n.Name)
+		if p == nil || len(p.Spec.Containers) == 0 {
+			return "etcd on " + n.Name + " is not ready"
+		}
+		u, err := url.Parse(argument(&p.Spec.Containers[0], "initial-advertise-peer-urls"))
+		if err != nil || !slices.Contains(own, u.Hostname()) {
+			return "the peer URL of etcd on " + n.Name + " has no address of the Node"
+		}
+	}
+	return ""
 }
 
 // readyEtcd is the pod of a Node; nil: it is not ready, or there is none.

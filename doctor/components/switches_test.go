@@ -65,6 +65,15 @@ func peer(address string, age time.Duration) func(*world) {
 	}
 }
 
+// members gives each Node an address, by which members of etcd reach each other.
+func members(w *world) {
+	for i := range w.Nodes {
+		n := &w.Nodes[i]
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("192.0.2.%d", i+1)}}
+		with(Etcd, n.Name, "--initial-advertise-peer-urls=https://"+n.Status.Addresses[0].Address+":2380")(w)
+	}
+}
+
 // judgeControl is what is judged of what the control plane has to do.
 func (w *world) judgeControl() []finding.Finding {
 	c := Collector{Trim: func(*corev1.Pod) {}}
@@ -186,9 +195,31 @@ func TestJudgeControl(t *testing.T) {
 		},
 		{name: "a request of a moment ago", changes: []func(*world){request(kubelet, 10*time.Second, 0)}},
 		{
-			name: "a member of etcd that no Node has", changes: []func(*world){peer("192.0.2.99:2380", 10*time.Second), peer("192.0.2.99:2380", 5*time.Second)},
+			name: "a member of etcd that no Node has", changes: []func(*world){members, peer("192.0.2.99:2380", 10*time.Second), peer("192.0.2.99:2380", 5*time.Second)},
 			want: []string{"Q18 Pod/kube-system/etcd-cp1 does not reach member 91bc3c398fb3c146 at 192.0.2.99:2380, and no Node has its address"},
 			next: "member remove 91bc3c398fb3c146",
+		},
+		{
+			name: "a member that no Node has, and a Node that was not initialized", changes: []func(*world){members, peer("192.0.2.99:2380", 5*time.Second), func(w *world) {
+				w.Nodes[4].Status.Addresses[0].Type = corev1.NodeHostName
+			}},
+			want: []string{"Q18 Pod/kube-system/etcd-cp1 Node w2 has no address"}, next: "healthcheck-client.key member list -w table",
+		},
+		{
+			name: "a member that no Node has, and one that is not ready", changes: []func(*world){members, peer("192.0.2.99:2380", 5*time.Second), func(w *world) {
+				for _, p := range w.pods {
+					if p.Name == "etcd-cp3" {
+						p.Status.Conditions[0].Status = corev1.ConditionFalse
+					}
+				}
+			}},
+			want: []string{"Q18 Pod/kube-system/etcd-cp1 etcd on cp3 is not ready"}, next: "healthcheck-client.key member list -w table",
+		},
+		{
+			name: "members with a network of their own", changes: []func(*world){
+				members, with(Etcd, "cp2", "--initial-advertise-peer-urls=https://198.51.100.2:2380"), peer("198.51.100.3:2380", 5*time.Second),
+			},
+			want: []string{"Q18 Pod/kube-system/etcd-cp1 peer URL of etcd on cp2 has no address of the Node"}, next: "healthcheck-client.key member list -w table",
 		},
 		{name: "a member that was not reached half a minute ago", changes: []func(*world){peer("192.0.2.99:2380", 30*time.Second)}},
 		{name: "a member that has been ready since", changes: []func(*world){peer("192.0.2.3:2380", 5*time.Second), func(w *world) {
