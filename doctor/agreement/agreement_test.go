@@ -165,6 +165,27 @@ func TestJudge(t *testing.T) {
 			"kube-proxy has another port", document("kube-system/kube-proxy", ":6443", ":8443"), "ConfigMap/kube-system/kube-proxy",
 			"kube-proxy has 192.0.2.10:8443", "rollout restart daemonset/kube-proxy",
 		},
+		{
+			"an endpoint without a port, and another address in kube-proxy", func(c *Cluster) {
+				c.Endpoint, c.InfoServer = "192.0.2.10", ""
+				document("kube-system/kube-proxy", "192.0.2.10", "192.0.2.77")(c)
+			}, "ConfigMap/kube-system/kube-proxy",
+			"kube-proxy has 192.0.2.77:6443, and kubeadm's ClusterConfiguration 192.0.2.10:6443", "server: https://192.0.2.10:6443|",
+		},
+		{
+			"an endpoint without a port, of API servers with another one", func(c *Cluster) {
+				c.Endpoint = "fd00::10"
+				document("kube-system/kube-proxy", "192.0.2.10:6443", "[fd00::77]:8443")(c)
+				document("kube-public/cluster-info", "192.0.2.10:6443", "[fd00::10]:8443")(c)
+			}, "ConfigMap/kube-system/kube-proxy", "kube-proxy has [fd00::77]:8443", "server: https://[fd00::10]:8443|",
+		},
+		{
+			"no port at all", func(c *Cluster) {
+				c.Endpoint = ""
+				document("kube-system/kube-proxy", "192.0.2.10:6443", "192.0.2.77")(c)
+				document("kube-public/cluster-info", "192.0.2.10:6443", "192.0.2.10")(c)
+			}, "ConfigMap/kube-system/kube-proxy", "kube-proxy has 192.0.2.77", "kubectl -n kube-system get configmap kubeadm-config -o yaml",
+		},
 		{name: "a proxy on each machine", change: document("kube-system/kube-proxy", "192.0.2.10:6443", "127.0.0.1:6443")},
 		{name: "a name for the address", change: func(c *Cluster) { c.Endpoint = "api.example.org:6443" }},
 		{name: "no endpoint", change: func(c *Cluster) { c.Endpoint = "" }},

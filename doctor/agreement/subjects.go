@@ -1,6 +1,7 @@
 package agreement
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net"
@@ -59,14 +60,39 @@ func (c *Cluster) subjects() []subject {
 func (c *Cluster) servers() []statement {
 	return []statement{
 		{
-			byKubeadm, configured, c.Endpoint, false,
-			replaced("kube-system", "kubeadm-config", `controlPlaneEndpoint: .*`, "controlPlaneEndpoint: ", host),
+			byKubeadm, configured, c.endpoint(), false,
+			withPort(replaced("kube-system", "kubeadm-config", `controlPlaneEndpoint: .*`, "controlPlaneEndpoint: ", host)),
 		},
 		{
 			"cluster-info", "ConfigMap/kube-public/cluster-info", c.InfoServer, false,
-			replaced("kube-public", "cluster-info", `server: .*`, "server: https://", host),
+			withPort(replaced("kube-public", "cluster-info", `server: .*`, "server: https://", host)),
 		},
-		{"kube-proxy", proxy, c.ProxyServer, false, inProxy(`server: .*`, "server: https://", host)},
+		{"kube-proxy", proxy, c.ProxyServer, false, withPort(inProxy(`server: .*`, "server: https://", host))},
+	}
+}
+
+// bindPort is that of API servers, unless kubeadm is told another one.
+const bindPort = "6443"
+
+// endpoint is that of kubeadm's configuration, with a port. Where it states none, kubeadm takes that of the API servers, which the others
+// state.
+func (c *Cluster) endpoint() string {
+	name, port := split(c.Endpoint)
+	if c.Endpoint == "" || port != "" {
+		return c.Endpoint
+	}
+	_, info := split(c.InfoServer)
+	_, proxy := split(c.ProxyServer)
+	return net.JoinHostPort(name, cmp.Or(info, proxy, bindPort))
+}
+
+// withPort makes no command of a value without a port: a URL without one is of 443, and no client would reach an API server by it.
+func withPort(change func(string) string) func(string) string {
+	return func(value string) string {
+		if _, port := split(value); port == "" {
+			return ""
+		}
+		return change(value)
 	}
 }
 
