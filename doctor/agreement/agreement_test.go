@@ -150,7 +150,8 @@ func TestJudge(t *testing.T) {
 		{name: "no ServiceCIDRs, as before 1.33", change: func(c *Cluster) { c.ServiceCIDRs = nil }},
 		{
 			"Service kubernetes of another network", func(c *Cluster) { c.Addresses["Service/default/kubernetes"] = "10.32.0.1" },
-			"Service/default/kubernetes", "its address is 10.32.0.1", "kubectl -n default delete service kubernetes",
+			"Service/default/kubernetes", "its address is 10.32.0.1", "-in /etc/kubernetes/pki/apiserver.crt; only where all have 10.96.0.1: " +
+				"kubectl -n default delete service kubernetes, which an API server makes again at once; then restart all pods",
 		},
 		{
 			"cluster-info has a former address", document("kube-public/cluster-info", "192.0.2.10", "192.0.2.77"), "ConfigMap/kube-public/cluster-info",

@@ -308,7 +308,9 @@ func (c *Cluster) addressesOutside() []finding.Finding {
 		parts := strings.Split(strings.TrimPrefix(object, "Service/"), "/")
 		f.Next = "kubectl -n " + parts[0] + " get service " + parts[len(parts)-1] + " -o yaml"
 		if object == "Service/default/kubernetes" {
-			f.Next = "kubectl -n default delete service kubernetes: an API server makes it again at once, with an address of its network"
+			f.Next = "on each control plane: openssl x509 -noout -ext subjectAltName -in /etc/kubernetes/pki/apiserver.crt; only where all have " +
+				of[0].Addr().Next().String() + ": kubectl -n default delete service kubernetes, which an API server makes again at once; " +
+				"then restart all pods that use the API: they keep " + a.String() + " as KUBERNETES_SERVICE_HOST until then"
 		}
 		list = append(list, f)
 	}
