@@ -72,10 +72,10 @@ func JudgeSigning(seen *Seen, cluster Cluster) []finding.Finding {
 	var list []finding.Finding
 	if len(unsigned) > 0 {
 		r := unsigned[0]
+		why, next := j.whyUnsigned(r)
 		f := finding.NotSigned.New("CertificateSigningRequest/"+r.Name, fmt.Sprintf("%s of signer %s: approved %s ago, and no certificate since",
-			finding.Count(len(unsigned), "request"), r.Spec.SignerName, j.Now.Sub(*approvedAt(r)).Round(time.Second))+
-			j.whyUnsigned(r.Spec.SignerName))
-		f.Next = "on each control plane: grep -n -e --controllers -e --cluster-signing /etc/kubernetes/manifests/kube-controller-manager.yaml"
+			finding.Count(len(unsigned), "request"), r.Spec.SignerName, j.Now.Sub(*approvedAt(r)).Round(time.Second))+why)
+		f.Next = next
 		list = append(list, f)
 	}
 	if len(unapproved) > 0 {
@@ -83,9 +83,9 @@ func JudgeSigning(seen *Seen, cluster Cluster) []finding.Finding {
 		f := finding.ClientRequest.New("CertificateSigningRequest/"+r.Name, fmt.Sprintf(
 			"%s for a kubelet's client certificate, of %s: not approved for %s",
 			finding.Count(len(unapproved), "request"), r.Spec.Username, j.Now.Sub(r.CreationTimestamp.Time).Round(time.Second))+j.whyOff(approving))
-		f.Next = "kubectl get csr; once you know the sender: kubectl certificate approve NAME"
+		f.Next = look(r.Name)
 		if requestName.MatchString(r.Name) {
-			f.Next = strings.Replace(f.Next, "NAME", r.Name, 1)
+			f.Next += "; only if that is the Node of a machine that you join: kubectl certificate approve " + r.Name
 		}
 		list = append(list, f)
 	}
@@ -107,21 +107,41 @@ func (j *judge) whyOff(name string) string {
 	return ""
 }
 
-// whyUnsigned says what keeps kube-controller-manager from signing: its signers start with a certificate and a key, those for all
-// signers or for one of them (kubernetes cmd/kube-controller-manager/app/certificates.go).
-func (j *judge) whyUnsigned(signer string) string {
+// whyUnsigned says what keeps kube-controller-manager from signing, and what shows more. Its signers start with a certificate and a key,
+// those for all signers or for one of them (kubernetes cmd/kube-controller-manager/app/certificates.go). Where the key of the CA is not on
+// the machine, kubeadm writes these flags with empty values (kubernetes cmd/kubeadm/app/phases/controlplane).
+func (j *judge) whyUnsigned(r *certificatesv1.CertificateSigningRequest) (why, next string) {
+	next = "on each control plane: grep -n -e --controllers -e --cluster-signing /etc/kubernetes/manifests/kube-controller-manager.yaml"
 	if why := j.whyOff(signing); why != "" {
-		return why
+		return why, next
 	}
-	_, kind, _ := strings.Cut(signer, "/")
+	_, kind, _ := strings.Cut(r.Spec.SignerName, "/")
 	for _, p := range j.of(ControllerManager) {
 		args := templates.ReadArgs(p.Spec.Containers[0])
-		_, all := templates.LookupArg(args, "cluster-signing-cert-file")
-		_, one := templates.LookupArg(args, "cluster-signing-"+kind+"-cert-file")
-		if !all && !one {
-			return "; kube-controller-manager on " + p.Spec.NodeName + " has neither --cluster-signing-cert-file " +
-				"nor --cluster-signing-" + kind + "-cert-file"
+		has := func(pair string) (both, given bool) {
+			cert, is := templates.LookupArg(args, "cluster-signing-"+pair+"cert-file")
+			key, isKey := templates.LookupArg(args, "cluster-signing-"+pair+"key-file")
+			return cert.Value != "" && key.Value != "", is || isKey
+		}
+		all, empty := has("")
+		one, partly := has(kind + "-")
+		switch {
+		case all || one:
+		case empty && !partly:
+			return "; kube-controller-manager on " + p.Spec.NodeName + " has --cluster-signing-cert-file or --cluster-signing-key-file " +
+				"without a value, as kubeadm writes them where the CA is external: sign the request there", look(r.Name)
+		default:
+			return "; kube-controller-manager on " + p.Spec.NodeName + " has neither --cluster-signing-cert-file and --cluster-signing-key-file " +
+				"nor --cluster-signing-" + kind + "-cert-file and -key-file", next
 		}
 	}
-	return ""
+	return "", next
+}
+
+// look is the command that shows for which Node a request is: its name and that of who sent it do not tell.
+func look(name string) string {
+	if !requestName.MatchString(name) {
+		return "kubectl get csr"
+	}
+	return "kubectl get csr " + name + " -o jsonpath={.spec.request} | base64 -d | openssl req -noout -subject"
 }

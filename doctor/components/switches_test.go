@@ -176,7 +176,22 @@ func TestJudgeControl(t *testing.T) {
 					}
 				}
 			}},
-			want: []string{"I3 CertificateSigningRequest/csr-0 has neither --cluster-signing-cert-file nor --cluster-signing-kubelet-serving-cert-file"},
+			want: []string{"I3 CertificateSigningRequest/csr-0 has neither --cluster-signing-cert-file and --cluster-signing-key-file nor --cluster-signing-kubelet-serving-cert-file"},
+			next: "grep -n -e --controllers -e --cluster-signing",
+		},
+		{
+			name: "and the CA is external", changes: []func(*world){
+				request(serving, time.Hour, 5*time.Minute), with(ControllerManager, "", "--cluster-signing-cert-file=", "--cluster-signing-key-file="),
+			},
+			want: []string{"I3 CertificateSigningRequest/csr-0 as kubeadm writes them where the CA is external: sign the request there"},
+			next: "kubectl get csr csr-0 -o jsonpath={.spec.request} | base64 -d | openssl req -noout -subject",
+		},
+		{
+			name: "and the signer of these has files of its own", changes: []func(*world){
+				request(serving, time.Hour, 5*time.Minute), with(ControllerManager, "", "--cluster-signing-cert-file=", "--cluster-signing-key-file=",
+					"--cluster-signing-kubelet-serving-cert-file=x", "--cluster-signing-kubelet-serving-key-file="),
+			},
+			want: []string{"I3 CertificateSigningRequest/csr-0 has neither"}, next: "grep -n",
 		},
 		{name: "approved a moment ago", changes: []func(*world){request(serving, time.Hour, 20*time.Second)}},
 		{name: "approved, and the signer has refused it", changes: []func(*world){request(serving, time.Hour, 5*time.Minute, failed)}},
@@ -184,7 +199,8 @@ func TestJudgeControl(t *testing.T) {
 		{name: "serving certificates wait for an approver", changes: []func(*world){request(serving, time.Hour, 0)}},
 		{
 			name: "a kubelet's request is not approved", changes: []func(*world){request(kubelet, 3*time.Minute, 0)},
-			want: []string{"I4 CertificateSigningRequest/csr-0 of system:bootstrap:abcdef: not approved for 3m0s"}, next: "kubectl certificate approve csr-0",
+			want: []string{"I4 CertificateSigningRequest/csr-0 of system:bootstrap:abcdef: not approved for 3m0s"}, next: "kubectl get csr csr-0 -o jsonpath={.spec.request} | base64 -d | openssl req -noout -subject; only if that is the Node of a machine " +
+				"that you join: kubectl certificate approve csr-0",
 		},
 		{
 			name: "and the approver is switched off", changes: []func(*world){request(kubelet, 3*time.Minute, 0), with(ControllerManager, "", "--controllers=*,-csrapproving")},
