@@ -195,6 +195,7 @@ func TestJudge(t *testing.T) {
 			"CoreDNS has corp.local, and kubeadm's ClusterConfiguration cluster.local", `\1kubernetes cluster.local|`,
 		},
 		{name: "CoreDNS has more domains", change: document("kube-system/coredns", "cluster.local", "cluster.local corp.local")},
+		{name: "CoreDNS' plugin takes its domain from the server block", change: document("kube-system/coredns", " cluster.local in-addr.arpa ip6.arpa {\n       pods insecure\n    }", "")},
 		{name: "CoreDNS' file has a variable", change: document("kube-system/coredns", "cluster.local", "{$DOMAIN}")},
 		{
 			"kubelet-config has another domain", document("kube-system/kubelet-config", "cluster.local", "corp.local"), "ConfigMap/kube-system/kubelet-config",

@@ -82,8 +82,8 @@ func server(text string) string {
 	return finding.Clean(u.Host)
 }
 
-// ofKubernetes is a plugin kubernetes with the zones behind it.
-var ofKubernetes = regexp.MustCompile(`(?m)^\s*kubernetes\s+([^{\n]+)`)
+// ofKubernetes is a plugin kubernetes with the zones behind it, all in one line.
+var ofKubernetes = regexp.MustCompile(`(?m)^[ \t]*kubernetes\b[ \t]*([^{\n]*)`)
 
 // zones are those of a Corefile. One that imports others, or takes them from variables or from its server block, does not tell.
 func zones(text string) string {
@@ -92,6 +92,9 @@ func zones(text string) string {
 	}
 	var list []string
 	for _, m := range ofKubernetes.FindAllStringSubmatch(text, -1) {
+		if strings.TrimSpace(m[1]) == "" {
+			return ""
+		}
 		for zone := range strings.FieldsSeq(m[1]) {
 			if strings.ContainsAny(zone, "{$/") {
 				return ""
