@@ -38,8 +38,8 @@ type Callout struct {
 	// Guards are the resources about which it is asked, as ingresses.networking.k8s.io; Narrow says that it is asked about some of them only.
 	Guards []string `json:"guards"`
 	Narrow bool     `json:"narrow,omitempty"`
-	// Namespaces are those of the objects. Nil: all, or it is not known.
-	Namespaces []string `json:"namespaces,omitempty"`
+	// Namespaces are those of the objects. Nil: all, or it is not known; none is an empty list, also in a snapshot that was written.
+	Namespaces []string `json:"namespaces"`
 	// Closed says that its silence is a refusal, Timeout how many seconds a request waits for it.
 	Closed  bool  `json:"closed,omitempty"`
 	Timeout int32 `json:"timeout,omitempty"`

@@ -2,6 +2,7 @@ package callouts
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -245,6 +246,26 @@ func TestJudge_Merged(t *testing.T) {
 		!strings.Contains(list[0].Next, `"/webhooks/0/failurePolicy"`) || !strings.Contains(list[0].Next, `, then: kubectl patch`) ||
 		!strings.Contains(list[0].Next, `"/webhooks/1/failurePolicy"`) {
 		t.Errorf("got %+v", list)
+	}
+}
+
+// A snapshot that was written is judged as the cluster: a webhook that is asked in no namespace blocks nothing.
+func TestJudge_Written(t *testing.T) {
+	for want, namespaces := range map[int][]string{0: {}, 1: nil} {
+		c := Callout{Object: "ValidatingWebhookConfiguration/x", Name: "a.b", Guards: []string{"pods"}, Namespaces: namespaces, Closed: true, Service: "s"}
+		data, err := json.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var read Callout
+		if err := json.Unmarshal(data, &read); err != nil {
+			t.Fatal(err)
+		}
+		for name, one := range map[string]Callout{"seen": c, "read": read} {
+			if got := len(Judge([]Callout{one}, func(string, string) bool { return false })); got != want {
+				t.Errorf("%s, %s: %d findings, want %d", name, data, got, want)
+			}
+		}
 	}
 }
 
