@@ -236,6 +236,17 @@ func TestCallouts(t *testing.T) {
 	}
 }
 
+func TestBuiltIn(t *testing.T) {
+	for resource, want := range map[string]bool{
+		"pods": true, "pods/status": true, "deployments.apps": true, "ingresses.networking.k8s.io": true, "roles.rbac.authorization.k8s.io": true, "*.*": true,
+		"gateways.gateway.networking.k8s.io": false, "volumesnapshots.snapshot.storage.k8s.io": false, "machines.cluster.x-k8s.io": false, "toys.example.org": false,
+	} {
+		if got := builtIn(resource); got != want {
+			t.Errorf("%s: got %t", resource, got)
+		}
+	}
+}
+
 // Webhooks of one configuration are one finding, whose remedy is about each of them.
 func TestJudge_Merged(t *testing.T) {
 	list := Judge([]Callout{

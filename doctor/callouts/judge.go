@@ -78,11 +78,18 @@ func (c *Callout) unserved() finding.Finding {
 	return f
 }
 
-// builtIn says that Kubernetes itself has the resource: without it, workloads do not start or change.
+// builtIn says that Kubernetes itself has the resource: without it, workloads do not start or change. Groups of its projects end alike, as
+// gateway.networking.k8s.io.
 func builtIn(resource string) bool {
 	_, group, named := strings.Cut(resource, ".")
-	return !named || group == "*" || !strings.Contains(group, ".") ||
-		strings.HasSuffix(group, ".k8s.io") && !strings.Contains(group, "x-k8s.io")
+	if !named || group == "*" || !strings.Contains(group, ".") {
+		return true
+	}
+	name, of := strings.CutSuffix(group, ".k8s.io")
+	return of && slices.Contains([]string{
+		"admissionregistration", "apiextensions", "apiregistration", "authentication", "authorization", "certificates", "coordination",
+		"discovery", "events", "flowcontrol.apiserver", "networking", "node", "rbac.authorization", "resource", "scheduling", "storage",
+	}, name)
 }
 
 // fails is one that was asked, or could be of no answer.
