@@ -85,8 +85,10 @@ type Collector struct {
 	conversions []conversion
 	services    map[types.NamespacedName]service
 	// listed says that services are all there are.
-	listed     bool
+	listed bool
+	// namespaces are all, with their labels, and names what they are called, in order.
 	namespaces map[string]labels.Set
+	names      []string
 	// patience is that of tests. 0: the usual.
 	patience time.Duration
 }
@@ -201,7 +203,7 @@ func (c *Collector) ServicesListed() {
 func (c *Collector) Namespaces(all map[string]labels.Set) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.namespaces = all
+	c.namespaces, c.names = all, slices.Sorted(maps.Keys(all))
 }
 
 // Labels are those of a Namespace; false: there is none, or they are not known.
@@ -281,7 +283,7 @@ func (c *Collector) selected(h *hook) []string {
 		return nil
 	}
 	list := []string{}
-	for _, name := range slices.Sorted(maps.Keys(c.namespaces)) {
+	for _, name := range c.names {
 		if selector.Matches(c.namespaces[name]) {
 			list = append(list, name)
 		}
@@ -291,8 +293,15 @@ func (c *Collector) selected(h *hook) []string {
 
 // Endpoints takes how many endpoints of a Service are ready.
 func (c *Collector) Endpoints(of types.NamespacedName, ready int) {
-	for _, called := range c.all() {
-		if called.ServiceName() == of {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.hooks {
+		if called := &c.hooks[i].Callout; called.ServiceName() == of {
+			called.Ready = ready
+		}
+	}
+	for i := range c.conversions {
+		if called := &c.conversions[i].Callout; called.ServiceName() == of {
 			called.Ready = ready
 		}
 	}
