@@ -33,6 +33,8 @@ type world struct {
 	namespaces map[string]labels.Set
 	// answer is the API server's to a request.
 	answer func(r *http.Request, body string) (code int, message string)
+	// ends cancels the questions.
+	ends context.CancelFunc
 }
 
 func newWorld() *world {
@@ -103,7 +105,10 @@ func (w *world) look(t *testing.T) ([]finding.Finding, error) {
 	for _, s := range c.Services() {
 		c.Endpoints(s, w.ready[s.Name])
 	}
-	err := c.Try(context.WithoutCancel(t.Context()), client, "cp1")
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	t.Cleanup(cancel)
+	w.ends = cancel
+	err := c.Try(ctx, client, "cp1")
 	return Judge(c.Seen(), func(string, string) bool { return false }), err
 }
 
@@ -171,6 +176,21 @@ func TestCallouts(t *testing.T) {
 			want: []string{
 				"Q14 MutatingWebhookConfiguration/inject new configmaps in namespace default",
 			},
+		},
+		{
+			name: "it hangs, and the time ends while it is asked again", change: func(w *world) {
+				asked := 0
+				w.answer = func(r *http.Request, _ string) (int, string) {
+					if !strings.Contains(r.URL.Path, "shop/ingresses") {
+						return http.StatusOK, ""
+					}
+					if asked++; asked == 2 {
+						w.ends()
+					}
+					return 0, ""
+				}
+			},
+			want: []string{"Q14 ValidatingWebhookConfiguration/gate a request got no answer within 5 s: new ingresses in namespace shop"}, unknown: true,
 		},
 		{name: "the API server hangs", change: hangs("/"), unknown: true},
 		{

@@ -30,8 +30,8 @@ const (
 // answer is what came of a request.
 type answer struct {
 	err error
-	// hung says that there was none in time.
-	hung bool
+	// hung says that there was none in time, and twice that the second request got none either.
+	hung, twice bool
 }
 
 // Try asks, as dry runs, for writes about which the API server asks webhooks, and for lists whose objects are converted. The error
@@ -46,15 +46,21 @@ func (c *Collector) Try(ctx context.Context, client rest.Interface, node string)
 			return fmt.Errorf("the API server does not answer other requests either: %w", context.DeadlineExceeded)
 		}
 		each(len(tries), func(i int) {
-			if answers[i].hung {
-				answers[i] = tries[i].ask(ctx, client, lasts)
+			if !answers[i].hung || ctx.Err() != nil {
+				return
 			}
+			second := tries[i].ask(ctx, client, lasts)
+			if second.err != nil && ctx.Err() != nil {
+				return // the first answer is all there is
+			}
+			answers[i] = second
+			answers[i].twice = second.hung
 		})
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
 	}
-	return c.conclude(tries, answers)
+	if err := c.conclude(tries, answers); err != nil {
+		return err
+	}
+	return ctx.Err()
 }
 
 // serves says that the API server answers what no webhook is asked about, and for which it has to ask etcd.
@@ -128,7 +134,7 @@ func (c *Collector) conclude(tries []try, answers []answer) error {
 	for _, proven := range []bool{true, false} {
 		for i, a := range answers {
 			if a.hung {
-				tries[i].hangs(answered, proven)
+				tries[i].hangs(answered, proven, a.twice)
 			}
 		}
 	}
@@ -136,8 +142,11 @@ func (c *Collector) conclude(tries []try, answers []answer) error {
 }
 
 // hangs says of a request without an answer which webhook is why: where proven, only if no other can be.
-func (t *try) hangs(answered map[*hook]bool, proven bool) {
-	why := "two requests got no answer within 5 s each: " + t.what
+func (t *try) hangs(answered map[*hook]bool, proven, twice bool) {
+	why := "a request got no answer within 5 s: " + t.what
+	if twice {
+		why = "two requests got no answer within 5 s each: " + t.what
+	}
 	if t.converts != nil {
 		t.converts.Fails = why
 		return

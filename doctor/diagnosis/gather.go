@@ -179,7 +179,7 @@ func kubeletDNS(text string) string {
 // requests asks what the API server would not serve, of a cluster of kubeadm: others grant and run what they want.
 func (l *looking) requests(ctx context.Context, c kubernetes.Interface) {
 	s := l.snapshot
-	if s.Kubeadm == "" || s.notSeen(partNodes) != nil {
+	if s.Kubeadm == "" || l.lacks(partNodes) {
 		return
 	}
 	cluster := requests.Cluster{Minor: minorOf(s.Version), RunsAs: s.Components.RunsAs, Proxy: l.parts.ProxyPod()}

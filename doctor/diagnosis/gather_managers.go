@@ -125,13 +125,13 @@ func (l *looking) closer(ctx context.Context, c kubernetes.Interface, profiles t
 		list, err := components.Sandboxes(ctx, c, events, s.Taken)
 		return func() { s.Components.Sandboxes = list }, err
 	})
-	l.requests(ctx, c)
 	l.wg.Wait()
-	l.tryCallouts(ctx, c)
-	l.settings(ctx, c)
-	v := newView(s)
-	f := v.facts
+	f := newView(s).facts
 	statuses := f.Statuses(nil)
+	// beside other writes: a webhook about everything that hangs holds up those as well, for as long as ctx lasts
+	l.tryCallouts(ctx, c)
+	l.requests(ctx, c)
+	l.settings(ctx, c)
 	l.ask(partReviews, func() (func(), error) {
 		f.AskLease(ctx, c)
 		f.AskPods(ctx, c)

@@ -59,6 +59,20 @@ func (l *looking) ask(what string, question func() (keep func(), err error)) {
 	})
 }
 
+// unseen keeps what could not be asked for, while other questions are under way.
+func (l *looking) unseen(n NotSeen) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.snapshot.NotSeen = append(l.snapshot.NotSeen, n)
+}
+
+// lacks reports whether a part could not be asked for, while other questions are under way.
+func (l *looking) lacks(part string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.snapshot.notSeen(part) != nil
+}
+
 // errMany says that a list was cut.
 var errMany = errors.New("there are more than are read")
 

@@ -164,7 +164,7 @@ func (l *looking) endpoints(ctx context.Context, c kubernetes.Interface, of []ty
 	keep func(service types.NamespacedName, ready int),
 ) {
 	if left := len(of) - mostWebhooks; left > 0 {
-		l.snapshot.NotSeen = append(l.snapshot.NotSeen, NotSeen{
+		l.unseen(NotSeen{
 			What:    "endpoints of " + finding.Count(left, "Service") + " of " + whose,
 			Message: fmt.Sprintf("no more than %d are asked for", mostWebhooks),
 		})
@@ -185,7 +185,7 @@ func (l *looking) callouts(ctx context.Context, c kubernetes.Interface) {
 	s := l.snapshot
 	if l.calls.Selects() {
 		if err := l.namespaces(ctx, c); err != nil {
-			s.NotSeen = append(s.NotSeen, Unseen(partNamespaces, err))
+			l.unseen(Unseen(partNamespaces, err))
 		}
 	}
 	left := slices.DeleteFunc(l.calls.Services(), func(service types.NamespacedName) bool {
@@ -197,7 +197,7 @@ func (l *looking) callouts(ctx context.Context, c kubernetes.Interface) {
 // tryCallouts asks those that can be asked, in a cluster of kubeadm, as dry runs of writes are in no other.
 func (l *looking) tryCallouts(ctx context.Context, c kubernetes.Interface) {
 	s := l.snapshot
-	if s.Kubeadm == "" || s.notSeen(partNodes) != nil {
+	if s.Kubeadm == "" || l.lacks(partNodes) {
 		s.Callouts = l.calls.Seen()
 		return
 	}

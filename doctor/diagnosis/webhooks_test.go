@@ -1,12 +1,21 @@
 package diagnosis
 
 import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"testing"
+	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/ccmadm/ccmadm/api/finding"
 )
 
 // Only a webhook that is asked before a manager's objects are written, and whose silence refuses them, is looked at.
@@ -64,6 +73,47 @@ func TestValidating(t *testing.T) {
 				t.Errorf("got %+v, want %v", got, tt.want)
 			}
 		})
+	}
+}
+
+// A webhook about everything that hangs holds up reviews and dry runs of writes as well: it is found in a time in which these end.
+func TestGather_AllHangs(t *testing.T) {
+	objects := map[string]string{
+		"/api/v1/nodes": `{"kind": "NodeList", "apiVersion": "v1", "items": [{"metadata": {"name": "cp1"}}]}`,
+		"/api/v1/namespaces/kube-system/configmaps/kubeadm-config": `{"kind": "ConfigMap", "apiVersion": "v1", "data": {"ClusterConfiguration": ` +
+			`"apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\n"}}`,
+		"/api/v1/namespaces/kube-system/configmaps/kube-root-ca.crt": `{"kind": "ConfigMap", "apiVersion": "v1"}`,
+		"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations": `{"kind": "MutatingWebhookConfigurationList",
+			"apiVersion": "admissionregistration.k8s.io/v1", "items": [{"metadata": {"name": "all"}, "webhooks": [{"name": "all.example.org",
+			"clientConfig": {"url": "https://192.0.2.1/"}, "sideEffects": "None", "rules": [{"operations": ["*"], "apiGroups": ["*"],
+			"apiVersions": ["*"], "resources": ["*/*"]}]}]}]}`,
+	}
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // else the server does not learn that the client is gone
+		if r.Method != http.MethodGet {
+			<-r.Context().Done()
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if text := objects[r.URL.Path]; text != "" {
+			_, _ = io.WriteString(w, text)
+			return
+		}
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}`)
+	}))
+	t.Cleanup(h.Close)
+	config := &rest.Config{Host: h.URL, QPS: -1}
+	config.ContentType = "application/json"
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+	defer cancel()
+	s, err := Gather(ctx, kubernetes.NewForConfigOrDie(config))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := unansweredCalls(s)
+	if len(found) != 1 || found[0].ID != finding.CalloutFails || found[0].Object != "MutatingWebhookConfiguration/all" {
+		t.Errorf("got %+v, not seen %v", found, s.NotSeen)
 	}
 }
 

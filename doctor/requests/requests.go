@@ -11,8 +11,10 @@
 package requests
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -77,6 +79,8 @@ type Cluster struct {
 	RunsAs func(workload string) bool
 	// Proxy is a pod as the DaemonSet of kube-proxy makes it. Nil: there is none, and no pod is asked for.
 	Proxy *corev1.Pod
+	// patience is that of tests. 0: the usual.
+	patience time.Duration
 }
 
 // Denied asks what components may do. The error says that the API server could not be asked.
@@ -97,7 +101,15 @@ func Denied(ctx context.Context, client kubernetes.Interface, cluster Cluster) (
 		}
 	}
 	allowed, errs := make([]bool, len(asked)), make([]error, len(asked))
+	// webhooks are asked about reviews as well, up to Kubernetes 1.36: one that hangs would take all the time that there is
+	asking, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	each(len(asked), func(i int) {
+		if asking.Err() != nil {
+			return
+		}
+		ctx, cancel := context.WithTimeout(asking, cmp.Or(cluster.patience, patience))
+		defer cancel()
 		review, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
 			Spec: authorizationv1.SubjectAccessReviewSpec{
 				User: asked[i].User, Groups: grants[of[i]].groups(), ResourceAttributes: parse(asked[i].Permission),
@@ -105,8 +117,13 @@ func Denied(ctx context.Context, client kubernetes.Interface, cluster Cluster) (
 		}, metav1.CreateOptions{})
 		if errs[i] = err; err == nil {
 			allowed[i] = review.Status.Allowed
+		} else if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			stop(fmt.Errorf("review what %s is allowed to do: %w", asked[i].Component, context.DeadlineExceeded))
 		}
 	})
+	if asking.Err() != nil {
+		return nil, context.Cause(asking)
+	}
 	for _, err := range errs {
 		if err != nil {
 			return nil, err

@@ -2,11 +2,16 @@ package requests
 
 import (
 	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/manifests/manifeststest"
@@ -74,6 +80,27 @@ func TestCluster_DefaultRoles(t *testing.T) {
 		found := slices.DeleteFunc(Judge(&Seen{Denied: denied}), func(f finding.Finding) bool { return !strings.HasSuffix(f.Object, name) })
 		return len(found) == 1 && strings.Contains(found[0].Message, "create pods") && strings.Contains(found[0].Message, "Deployments get no pods")
 	}, func() any { return denied })
+}
+
+// A webhook that is asked about reviews and hangs costs one review, and not all the time that the other questions have.
+func TestDenied_Hangs(t *testing.T) {
+	var asked atomic.Int32
+	h := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // else the server does not learn that the client is gone
+		asked.Add(1)
+		<-r.Context().Done()
+	}))
+	t.Cleanup(h.Close)
+	client := kubernetes.NewForConfigOrDie(&rest.Config{Host: h.URL, QPS: -1})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	denied, err := Denied(ctx, client, Cluster{RunsAs: all, Minor: minor, patience: 100 * time.Millisecond})
+	if !errors.Is(err, context.DeadlineExceeded) || len(denied) > 0 || ctx.Err() != nil {
+		t.Errorf("got %v, %v, of all time %v", denied, err, ctx.Err())
+	}
+	if n := asked.Load(); n > 2*atOnce {
+		t.Errorf("%d reviews were asked for", n)
+	}
 }
 
 func eventually(t *testing.T, done func() bool, last func() any) {

@@ -27,7 +27,7 @@ type write struct {
 	groups     []string
 }
 
-// patience bounds a dry run: a webhook may take 30 s to say nothing.
+// patience bounds a review and a dry run: a webhook may take 30 s to say nothing.
 const patience = 5 * time.Second
 
 // do sends it as a dry run. It is raw: typed clients of all these kinds would be 200 kB of a program that has no room for them.
