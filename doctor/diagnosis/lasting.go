@@ -297,8 +297,15 @@ func disagreements(s *Snapshot) []finding.Finding {
 		return nil
 	}
 	config := readClusterConfiguration(s.Kubeadm)
+	settings := s.Settings // without what nothing reads
+	if !s.Components.Has(components.Proxy) {
+		settings.ProxyCIDR, settings.ProxyServer = "", ""
+	}
+	if !s.Components.Has(components.DNS) {
+		settings.Zones = ""
+	}
 	c := agreement.Cluster{
-		Settings: &s.Settings, Endpoint: config.Endpoint, PodSubnet: config.Networking.PodSubnet, ServiceSubnet: config.Networking.ServiceSubnet,
+		Settings: &settings, Endpoint: config.Endpoint, PodSubnet: config.Networking.PodSubnet, ServiceSubnet: config.Networking.ServiceSubnet,
 		Domain: config.Networking.DNSDomain, DNS: s.ClusterDNS, Resolvers: s.Components.Resolvers, Addresses: map[string]string{},
 		Nodes: s.Nodes, Static: s.Components.Static,
 	}
