@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -147,6 +148,13 @@ func TestJudge(t *testing.T) {
 			c.ServiceCIDRs["more"] = []string{"10.200.0.0/16"}
 			c.Addresses["Service/kube-system/kube-dns"] = "10.200.0.10"
 		}},
+		{name: "ServiceCIDRs could not be listed, and a Service is of one", change: func(c *Cluster) {
+			c.ServiceCIDRs, c.CIDRsUnseen = nil, true
+			c.Addresses["Service/kube-system/kube-dns"] = "10.200.0.10"
+		}},
+		{name: "not all Services were listed, and a kubelet has another name server", change: all(
+			func(c *Cluster) { c.ServicesUnseen = true }, kubelet(Kubelet{DNS: []string{"10.96.0.53"}}),
+		)},
 		{name: "no ServiceCIDRs, as before 1.33", change: func(c *Cluster) { c.ServiceCIDRs = nil }},
 		{
 			"Service kubernetes of another network", func(c *Cluster) { c.Addresses["Service/default/kubernetes"] = "10.32.0.1" },
@@ -258,8 +266,17 @@ func TestAsk(t *testing.T) {
 	if err != nil || !slices.Equal(all["kubernetes"], []string{"10.96.0.0/12"}) {
 		t.Errorf("got %v, %v", all, err)
 	}
-	kubelets := AskKubelets(t.Context(), client, []string{"w1", "w2"})
-	if k := kubelets["w1"]; len(kubelets) != 1 || k.Domain != "cluster.local" || !slices.Equal(k.DNS, []string{"10.96.0.10"}) {
-		t.Errorf("got %v", kubelets)
+	kubelets, err := AskKubelets(t.Context(), client, []string{"w1"})
+	if k := kubelets["w1"]; err != nil || len(kubelets) != 1 || k.Domain != "cluster.local" || !slices.Equal(k.DNS, []string{"10.96.0.10"}) {
+		t.Errorf("got %v, %v", kubelets, err)
+	}
+	// what is left out is said
+	kubelets, err = AskKubelets(t.Context(), client, []string{"w1", "w2"})
+	if len(kubelets) != 1 || !apierrors.IsServiceUnavailable(err) || !strings.HasPrefix(err.Error(), "1 of 2 kubelets did not answer, such as w2: ") {
+		t.Errorf("got %v, %v", kubelets, err)
+	}
+	kubelets, err = AskKubelets(t.Context(), client, slices.Repeat([]string{"w1"}, mostKubelets+2))
+	if len(kubelets) != 1 || err == nil || err.Error() != "2 of 52 kubelets were not asked: no more than 50 are" {
+		t.Errorf("got %v, %v", kubelets, err)
 	}
 }

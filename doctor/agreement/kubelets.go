@@ -3,6 +3,8 @@ package agreement
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -11,38 +13,65 @@ import (
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
 
-// MostKubelets is how many are asked for what they run with, kubeletsTimeout for how long all of them.
+// mostKubelets is how many are asked for what they run with, kubeletsTimeout for how long all of them.
 const (
-	MostKubelets    = 50
+	mostKubelets    = 50
 	kubeletsTimeout = 4 * time.Second
 )
 
-// AskKubelets asks kubelets, through the API server, for what they run with. Those that do not tell, or may not be asked, are left out.
-func AskKubelets(ctx context.Context, client rest.Interface, of []string) map[string]Kubelet {
+// told is what came of a question.
+type told struct {
+	kubelet *Kubelet
+	err     error
+}
+
+// AskKubelets asks kubelets, through the API server, for what they run with. The error says how many were left out, and why.
+func AskKubelets(ctx context.Context, client rest.Interface, all []string) (map[string]Kubelet, error) {
 	ctx, cancel := context.WithTimeout(ctx, kubeletsTimeout)
 	defer cancel()
-	told := nodes.AskEach(ctx, of, func(ctx context.Context, node string) *Kubelet {
-		data, err := client.Get().AbsPath("/api/v1/nodes/" + node + "/proxy/configz").MaxRetries(0).DoRaw(ctx)
-		var page struct {
-			Config *struct {
-				ClusterDNS    []string `json:"clusterDNS"`
-				ClusterDomain string   `json:"clusterDomain"`
-			} `json:"kubeletconfig"`
-		}
-		if err != nil || json.Unmarshal(data, &page) != nil || page.Config == nil {
-			return nil
-		}
-		k := &Kubelet{Domain: finding.Clean(page.Config.ClusterDomain)}
-		for _, address := range page.Config.ClusterDNS {
-			k.DNS = append(k.DNS, finding.Clean(address))
-		}
-		return k
+	of := all[:min(len(all), mostKubelets)]
+	answers := nodes.AskEach(ctx, of, func(ctx context.Context, node string) told {
+		k, err := askKubelet(ctx, client, node)
+		return told{k, err}
 	})
-	all := map[string]Kubelet{}
-	for i, k := range told {
-		if k != nil {
-			all[of[i]] = *k
+	known := map[string]Kubelet{}
+	var lost []int
+	for i, a := range answers {
+		if a.err != nil {
+			lost = append(lost, i)
+			continue
 		}
+		known[of[i]] = *a.kubelet
 	}
-	return all
+	switch left := len(all) - len(of); {
+	case len(lost) > 0:
+		return known, fmt.Errorf("%d of %d kubelets did not answer, such as %s: %w", left+len(lost), len(all), of[lost[0]], answers[lost[0]].err)
+	case left > 0:
+		return known, fmt.Errorf("%d of %d kubelets were not asked: no more than %d are", left, len(all), mostKubelets)
+	}
+	return known, nil
+}
+
+func askKubelet(ctx context.Context, client rest.Interface, node string) (*Kubelet, error) {
+	data, err := client.Get().AbsPath("/api/v1/nodes/" + node + "/proxy/configz").MaxRetries(0).DoRaw(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var page struct {
+		Config *struct {
+			ClusterDNS    []string `json:"clusterDNS"`
+			ClusterDomain string   `json:"clusterDomain"`
+		} `json:"kubeletconfig"`
+	}
+	if err := json.Unmarshal(data, &page); err != nil {
+		return nil, fmt.Errorf("read what it runs with: %w", err)
+	}
+	if page.Config == nil {
+		return nil, errors.New("read what it runs with: it has no kubeletconfig")
+	}
+	k := &Kubelet{Domain: finding.Clean(page.Config.ClusterDomain)}
+	for _, address := range page.Config.ClusterDNS {
+		k.DNS = append(k.DNS, finding.Clean(address))
+	}
+	return k, nil
 }

@@ -289,7 +289,7 @@ func (c *Cluster) addressesOutside() []finding.Finding {
 	for i := range c.Static {
 		of = append(of, networks(argument(&c.Static[i], "kube-apiserver", "service-cluster-ip-range"))...)
 	}
-	if len(of) == 0 {
+	if len(of) == 0 || c.CIDRsUnseen {
 		return nil
 	}
 	stated := of[0].String()
@@ -320,7 +320,7 @@ func (c *Cluster) addressesOutside() []finding.Finding {
 // resolvers finds kubelets that tell pods to ask an address which neither the cluster's configuration nor a Service has. Link-local ones
 // are of a cache on the Node.
 func (c *Cluster) resolvers() []finding.Finding {
-	if len(c.Resolvers) == 0 {
+	if len(c.Resolvers) == 0 || c.ServicesUnseen {
 		return nil
 	}
 	on := map[string][]string{}

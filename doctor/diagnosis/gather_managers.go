@@ -159,8 +159,8 @@ func (l *looking) settings(ctx context.Context, c kubernetes.Interface) {
 		}
 	}
 	l.ask("settings of kubelets", func() (func(), error) {
-		told := agreement.AskKubelets(ctx, c.Discovery().RESTClient(), names[:min(len(names), agreement.MostKubelets)])
-		return func() { s.Settings.Kubelets = told }, nil
+		told, err := agreement.AskKubelets(ctx, c.Discovery().RESTClient(), names)
+		return func() { s.Settings.Kubelets = told }, err
 	})
 }
 

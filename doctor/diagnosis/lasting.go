@@ -308,6 +308,7 @@ func disagreements(s *Snapshot) []finding.Finding {
 		Settings: &settings, Endpoint: config.Endpoint, PodSubnet: config.Networking.PodSubnet, ServiceSubnet: config.Networking.ServiceSubnet,
 		Domain: config.Networking.DNSDomain, DNS: s.ClusterDNS, Resolvers: s.Components.Resolvers, Addresses: map[string]string{},
 		Nodes: s.Nodes, Static: s.Components.Static,
+		CIDRsUnseen: s.notSeen(partServiceNets) != nil, ServicesUnseen: s.notSeen(partServices) != nil,
 	}
 	for _, service := range s.Components.Services {
 		c.Addresses[service.Object] = service.Address
