@@ -20,18 +20,18 @@ func Judge(all []Callout, elsewhere func(object, name string) bool) []finding.Fi
 		}
 		switch {
 		case c.Fails != "":
-			list = merge(list, c.fails(c.Fails))
+			list = Merge(list, c.fails(c.Fails))
 		case c.Closed && c.leadsNowhere() && c.Name == "":
-			list = merge(list, c.fails(c.nowhere()))
+			list = Merge(list, c.fails(c.nowhere()))
 		case c.Closed && c.leadsNowhere() && (c.Namespaces == nil || len(c.Namespaces) > 0):
-			list = merge(list, c.unserved())
+			list = Merge(list, c.unserved())
 		}
 	}
 	return list
 }
 
-// merge adds a finding: one for each configuration, whose webhooks mostly fail together.
-func merge(list []finding.Finding, f finding.Finding) []finding.Finding {
+// Merge adds a finding: one for each configuration, whose webhooks mostly fail together, with the remedies of all.
+func Merge(list []finding.Finding, f finding.Finding) []finding.Finding {
 	i := slices.IndexFunc(list, func(known finding.Finding) bool { return known.ID == f.ID && known.Object == f.Object })
 	if i < 0 {
 		return append(list, f)
@@ -74,7 +74,7 @@ func (c *Callout) unserved() finding.Finding {
 	if c.Narrow || !slices.ContainsFunc(c.Guards, builtIn) {
 		f.Severity = finding.SeverityWarning
 	}
-	f.Next = "start its pods; or, until they run: " + c.ignored()
+	f.Next = "start its pods; or, until they run: " + c.Ignored()
 	return f
 }
 
@@ -106,7 +106,7 @@ func (c *Callout) fails(why string) finding.Finding {
 	f := finding.CalloutFails.New(c.Object, what+": "+why+does)
 	switch {
 	case c.Name != "":
-		f.Next = "correct its Service, its pods or its certificate; or, until they answer: " + c.ignored()
+		f.Next = "correct its Service, its pods or its certificate; or, until they answer: " + c.Ignored()
 	case name.MatchString(c.Namespace) && name.MatchString(c.Service):
 		f.Next = "kubectl -n " + c.Namespace + " get endpointslices -l kubernetes.io/service-name=" + c.Service
 	}
@@ -116,9 +116,9 @@ func (c *Callout) fails(why string) finding.Finding {
 // name is one that may become a part of a command: a snapshot may have been written by anyone.
 var name = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
 
-// ignored is the command that has one webhook refuse nothing, and hold up nothing for long, while it does not answer; the others of its
+// Ignored is the command that has one webhook refuse nothing, and hold up nothing for long, while it does not answer; the others of its
 // configuration stay as they are. It is refused where the webhook is not at its index any more.
-func (c *Callout) ignored() string {
+func (c *Callout) Ignored() string {
 	kind, object, _ := strings.Cut(c.Object, "/")
 	if !name.MatchString(object) || !name.MatchString(c.Name) {
 		return "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations"

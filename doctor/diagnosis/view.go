@@ -238,16 +238,6 @@ func join(list []string) string { return some(list, 5) }
 // some bounds a list of names.
 func some(names []string, most int) string { return finding.Clean(nodes.Some(names, most)) }
 
-// kubectlObject turns Kind/name into kind/name, which kubectl takes; of a namespaced one, with -n.
-func kubectlObject(object string) string {
-	parts := strings.Split(finding.Clean(object), "/")
-	kind := strings.ToLower(parts[0])
-	if len(parts) == 3 {
-		return "-n " + parts[1] + " " + kind + "/" + parts[2]
-	}
-	return kind + "/" + parts[len(parts)-1]
-}
-
 // waits reports whether a Node has not come as far as being initialized.
 func (v *view) waits() bool {
 	return slices.ContainsFunc(v.report.Nodes, func(s nodes.Status) bool { return s.State < nodes.Initialized })

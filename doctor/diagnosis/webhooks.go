@@ -211,11 +211,20 @@ func (l *looking) tryCallouts(ctx context.Context, c kubernetes.Interface) {
 	})
 }
 
-// unansweredCalls finds callouts that are no webhooks which unserved finds.
+// unansweredCalls finds callouts that are no webhooks which unserved finds, and are in no configuration with one of those.
 func unansweredCalls(s *Snapshot) []finding.Finding {
+	of := blocked(s)
+	return slices.DeleteFunc(otherCalls(s), func(f finding.Finding) bool { return isOf(of, &f) })
+}
+
+func otherCalls(s *Snapshot) []finding.Finding {
 	return callouts.Judge(s.Callouts, func(object, name string) bool {
 		return slices.ContainsFunc(s.Webhooks, func(w Webhook) bool { return w.Ready == 0 && w.Object == object && w.Name == name })
 	})
+}
+
+func isOf(list []finding.Finding, f *finding.Finding) bool {
+	return slices.ContainsFunc(list, func(known finding.Finding) bool { return known.ID == f.ID && known.Object == f.Object })
 }
 
 // refusing leaves what a callout can explain: that a write is refused, where the refusal names it.
@@ -262,14 +271,16 @@ func countEndpoints(ctx context.Context, c kubernetes.Interface, service types.N
 	return ready, nil
 }
 
-// byGuards leaves what a webhook can explain: pods that are not there, what a manager cannot write.
+// byGuards leaves what the webhooks of a configuration can explain: pods that are not there, what a manager cannot write.
 func byGuards(v *view, f *finding.Finding, all []finding.ID) []finding.ID {
-	i := slices.IndexFunc(v.Webhooks, func(w Webhook) bool { return w.Object == f.Object })
-	if i < 0 {
+	of := slices.DeleteFunc(slices.Clone(v.Webhooks), func(w Webhook) bool { return w.Object != f.Object || w.Ready != 0 })
+	if len(of) == 0 {
 		return all
 	}
 	list := []finding.ID{finding.WriteRefused}
-	guards := func(resource string) bool { return slices.Contains(v.Webhooks[i].Guards, resource) }
+	guards := func(resource string) bool {
+		return slices.ContainsFunc(of, func(w Webhook) bool { return slices.Contains(w.Guards, resource) })
+	}
 	if m := v.main(); guards("pods") && (m == nil || len(m.pods) == 0) {
 		list = append(list, finding.NoPod, finding.LeaderSilent, finding.NoLeader)
 	}
@@ -285,9 +296,18 @@ func byGuards(v *view, f *finding.Finding, all []finding.ID) []finding.ID {
 	return list
 }
 
-func unserved(v *view) []finding.Finding { return blocked(v.Snapshot) }
+// unserved finds webhooks without a ready endpoint, with others of the same configurations that are about other namespaces.
+func unserved(v *view) []finding.Finding {
+	list := blocked(v.Snapshot)
+	for _, f := range otherCalls(v.Snapshot) {
+		if isOf(list, &f) {
+			list = callouts.Merge(list, f)
+		}
+	}
+	return list
+}
 
-// blocked finds webhooks without a ready endpoint.
+// blocked finds webhooks without a ready endpoint, one finding for each configuration.
 func blocked(s *Snapshot) []finding.Finding {
 	var list []finding.Finding
 	for _, w := range s.Webhooks {
@@ -296,18 +316,11 @@ func blocked(s *Snapshot) []finding.Finding {
 		}
 		f := finding.WebhookBlocks.New(w.Object, "webhook "+w.Name+" fails closed, guards "+join(w.Guards)+
 			", and its Service "+w.Namespace+"/"+w.Service+" has no ready endpoint")
-		f.Next = "start its pods; or, until they run: " + w.ignored()
-		list = append(list, f)
+		called := callouts.Callout{Object: w.Object, Name: w.Name, Index: w.Index}
+		f.Next = "start its pods; or, until they run: " + called.Ignored()
+		list = callouts.Merge(list, f)
 	}
 	return list
-}
-
-// ignored is the command that has one webhook refuse nothing while it does not answer; the others of its configuration stay as they are.
-// It can be taken back, and is refused where the webhook is not at its index any more.
-func (w *Webhook) ignored() string {
-	at := fmt.Sprintf("/webhooks/%d/", w.Index)
-	return "kubectl patch " + kubectlObject(w.Object) + " --type=json -p " + shellLine([]string{fmt.Sprintf(
-		`[{"op":"test","path":"%sname","value":"%s"},{"op":"replace","path":"%[1]sfailurePolicy","value":"Ignore"}]`, at, w.Name)})
 }
 
 // Admission looks only at what can refuse a change of Nodes: the webhooks that fail closed, each with

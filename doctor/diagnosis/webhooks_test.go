@@ -2,10 +2,12 @@ package diagnosis
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +18,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/doctor/callouts"
+	"github.com/ccmadm/ccmadm/templates"
 )
 
 // Only a webhook that is asked before a manager's objects are written, and whose silence refuses them, is looked at.
@@ -135,8 +139,36 @@ func TestBlocked_Remedy(t *testing.T) {
 	}
 	list := blocked(s)
 	const want = `start its pods; or, until they run: kubectl patch mutatingwebhookconfiguration/policy --type=json -p ` +
-		`'[{"op":"test","path":"/webhooks/1/name","value":"b.example.org"},{"op":"replace","path":"/webhooks/1/failurePolicy","value":"Ignore"}]'`
+		`'[{"op":"test","path":"/webhooks/1/name","value":"b.example.org"},{"op":"replace","path":"/webhooks/1/failurePolicy","value":"Ignore"},` +
+		`{"op":"replace","path":"/webhooks/1/timeoutSeconds","value":1}]'`
 	if len(list) != 1 || list[0].Next != want {
 		t.Errorf("got %+v, want %s", list, want)
+	}
+}
+
+// Webhooks of one configuration are one finding, whichever list has them: a remedy about the first alone would change nothing.
+func TestDiagnose_WebhooksOfOneConfiguration(t *testing.T) {
+	const object = "ValidatingWebhookConfiguration/policy"
+	s := newSnapshot(templates.Deployment, 2, webhook(0))
+	s.Webhooks = append(s.Webhooks, s.Webhooks[0])
+	s.Webhooks[1].Index, s.Webhooks[1].Name, s.Webhooks[1].Guards = 1, "nodes.example.org", []string{"nodes"}
+	s.Webhooks = append(s.Webhooks, s.Webhooks[0])
+	s.Webhooks[2].Index, s.Webhooks[2].Name = 3, `x","value":"y`
+	s.Callouts = []callouts.Callout{
+		{Object: object, Name: "pods.example.org", Closed: true, Guards: []string{"pods"}, Namespace: "policy", Service: "policy"},
+		{Object: object, Name: "shop.example.org", Index: 2, Closed: true, Guards: []string{"pods"}, Namespaces: []string{"shop"}, Service: "policy"},
+	}
+	list := Diagnose(s).Findings()
+	if len(list) != 1 || list[0].ID != finding.WebhookBlocks || strings.Contains(list[0].Next, "value\":\"y") {
+		t.Fatalf("got %+v", list)
+	}
+	for i := range 3 {
+		if command := fmt.Sprintf(`"/webhooks/%d/failurePolicy"`, i); strings.Count(list[0].Next, command) != 1 {
+			t.Errorf("%s: not once in %s", command, list[0].Next)
+		}
+	}
+	v := newView(s)
+	if explains := byGuards(v, &list[0], nil); !slices.Contains(explains, finding.NotServed) {
+		t.Errorf("what the second one guards is not counted: %v", explains)
 	}
 }
