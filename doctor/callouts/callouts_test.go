@@ -217,6 +217,15 @@ func TestCallouts(t *testing.T) {
 			want: []string{"Q14 CustomResourceDefinition/toys.example.org connection refused"},
 		},
 		{
+			name: "conversion answers something else", change: answers(500, `conversion webhook for example.org/v1, Kind=Toy returned 0 objects, expected 1`, "toys"),
+			want: []string{"Q14 CustomResourceDefinition/toys.example.org returned 0 objects, expected 1: objects of versions"},
+		},
+		{
+			name:   "conversion makes another kind",
+			change: answers(500, `conversion webhook for example.org/v1, Kind=Toy returned invalid converted object at index 0: invalid kind (expected Toy, received X)`, "toys"),
+			want:   []string{"Q14 CustomResourceDefinition/toys.example.org returned invalid converted object at index 0: invalid kind"},
+		},
+		{
 			name: "one of objects with a label", change: func(w *world) {
 				hangs("shop/ingresses")(w)
 				w.validating.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}
@@ -264,6 +273,29 @@ func TestBuiltIn(t *testing.T) {
 		if got := builtIn(resource); got != want {
 			t.Errorf("%s: got %t", resource, got)
 		}
+	}
+}
+
+// One conversion is asked of each Service, and its failure is that of all kinds which the Service converts. What is left out is said.
+func TestTry_ManyConversions(t *testing.T) {
+	w := newWorld()
+	for i := range mostTries {
+		w.definition += "," + strings.ReplaceAll(newWorld().definition, "toys", fmt.Sprintf("kind%d", i))
+	}
+	hangs("v1beta1/toys")(w)
+	if found, err := w.look(t); err != nil || len(found) != mostTries+1 {
+		t.Errorf("by one Service: %d findings, want %d: %v", len(found), mostTries+1, err)
+	}
+	w = newWorld()
+	for i := range mostTries {
+		name := fmt.Sprintf("convert%d", i)
+		w.services[name], w.ready[name] = w.services["convert"].DeepCopy(), 1
+		w.services[name].Name = name
+		w.definition += "," + strings.NewReplacer("toys", fmt.Sprintf("kind%d", i), `"convert"`, `"`+name+`"`).Replace(newWorld().definition)
+	}
+	found, err := w.look(t)
+	if want := "3 webhooks were not asked: no more than 16 requests are sent"; len(found) > 0 || err == nil || err.Error() != want {
+		t.Errorf("by many: got %+v, %v, want %s", found, err, want)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // try is one request.
@@ -15,9 +16,10 @@ type try struct {
 	what, path string
 	body       map[string]any
 	op         admissionv1.OperationType
-	// asked are the webhooks that the API server asks about it, as far as is known; converts is the conversion that it needs.
+	// asked are the webhooks that the API server asks about it, as far as is known; converts is the conversion that it needs, with those that
+	// the same Service serves.
 	asked    []*hook
-	converts *Callout
+	converts []*Callout
 }
 
 // kind is something that can be asked for in any namespace, such that nothing else than a webhook would have to refuse it.
@@ -109,33 +111,62 @@ func (h *hook) wants() (labels.Set, bool) {
 	return set, h.objects.Matches(set)
 }
 
-// tries are the requests that ask all callouts that can be asked. Of those about which a webhook is asked, the one about which the fewest
-// others are: what does not answer can be told then.
-func (c *Collector) tries(node string) []try {
+// tries are the requests that ask all callouts that can be asked, and how many callouts are left out, since there are too many. Of those
+// about which a webhook is asked, the one about which the fewest others are: what does not answer can be told then.
+func (c *Collector) tries(node string) (list []try, left int) {
 	c.all()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var list []try
 	known := map[string]bool{}
 	for i := range c.hooks {
 		h := &c.hooks[i]
 		if !h.dry || c.namespaces == nil && selects(h.namespaces) || h.Service != "" && (h.Ready == 0 && h.Closed || h.Lacks != "") {
 			continue
 		}
-		if best := c.best(h, node); best != nil && !known[best.key()] && len(list) < mostTries {
+		best := c.best(h, node)
+		switch {
+		case best == nil || known[best.key()]:
+		case len(list) < mostTries:
 			known[best.key()] = true
 			list = append(list, *best)
+		default:
+			left++
 		}
 	}
+	lists, others := c.lists(mostTries - len(list))
+	return append(list, lists...), left + others
+}
+
+// lists are requests for objects that have to be converted: one for each Service, and others of these while there is room, since a list
+// without objects asks nothing.
+func (c *Collector) lists(room int) (list []try, left int) {
+	var first, more []try
+	served := map[types.NamespacedName]int{} // the first of each Service
 	for i := range c.conversions {
 		called := &c.conversions[i]
-		if called.path != "" && called.Ready != 0 && called.Lacks == "" && len(list) < mostTries {
-			list = append(list, try{
-				what: "list of " + called.Guards[0] + " in a version that is not stored", path: called.path, converts: &called.Callout,
-			})
+		if called.path == "" || called.Ready == 0 || called.Lacks != "" {
+			continue
+		}
+		t := try{what: "list of objects in a version that is not stored", path: called.path, converts: []*Callout{&called.Callout}}
+		at, known := served[called.ServiceName()]
+		switch {
+		case called.Service == "" || !known:
+			served[called.ServiceName()] = len(first)
+			first = append(first, t)
+		default:
+			first[at].converts = append(first[at].converts, &called.Callout)
+			more = append(more, t)
 		}
 	}
-	return list
+	for i, t := range slices.Concat(first, more) {
+		switch {
+		case len(list) < room:
+			list = append(list, t)
+		case i < len(first):
+			left += len(t.converts)
+		}
+	}
+	return list, left
 }
 
 func (t *try) key() string {

@@ -37,7 +37,7 @@ type answer struct {
 // Try asks, as dry runs, for writes about which the API server asks webhooks, and for lists whose objects are converted. The error
 // says that something could not be asked.
 func (c *Collector) Try(ctx context.Context, client rest.Interface, node string) error {
-	tries := c.tries(node)
+	tries, left := c.tries(node)
 	answers := make([]answer, len(tries))
 	lasts := cmp.Or(c.patience, patience)
 	each(len(tries), func(i int) { answers[i] = tries[i].ask(ctx, client, lasts) })
@@ -57,10 +57,16 @@ func (c *Collector) Try(ctx context.Context, client rest.Interface, node string)
 			answers[i].twice = second.hung
 		})
 	}
-	if err := c.conclude(tries, answers); err != nil {
-		return err
+	unknown := c.conclude(tries, answers)
+	switch {
+	case unknown != nil:
+		return unknown
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case left > 0:
+		return fmt.Errorf("%s were not asked: no more than %d requests are sent", finding.Count(left, "webhook"), mostTries)
 	}
-	return ctx.Err()
+	return nil
 }
 
 // serves says that the API server answers what no webhook is asked about, and for which it has to ask etcd.
@@ -110,7 +116,9 @@ func (t *try) ask(ctx context.Context, client rest.Interface, lasts time.Duratio
 var (
 	failedCall  = regexp.MustCompile(`failed calling webhook "([^"]+)": (?:failed to call webhook: )?(.*)`)
 	denial      = regexp.MustCompile(`admission webhook "([^"]+)" denied the request`)
-	failedToCon = regexp.MustCompile(`conversion webhook for .* failed: (.*)`)
+	failedToCon = regexp.MustCompile(`conversion webhook for (?:[^,]*, Kind=\S*|\S+) (?:failed[:,]? )?(.+)`)
+	// notCalled is how a request to a webhook fails, whatever it is about.
+	notCalled = regexp.MustCompile(`^Post "`)
 )
 
 // conclude says of each callout what the requests have shown. Of several about which one request was, and which did not answer, those
@@ -147,8 +155,10 @@ func (t *try) hangs(answered map[*hook]bool, proven, twice bool) {
 	if twice {
 		why = "two requests got no answer within 5 s each: " + t.what
 	}
+	for _, c := range t.converts {
+		c.Fails = cmp.Or(c.Fails, why)
+	}
 	if t.converts != nil {
-		t.converts.Fails = why
 		return
 	}
 	suspects := slices.DeleteFunc(slices.Clone(t.asked), func(h *hook) bool { return answered[h] })
@@ -167,7 +177,13 @@ func (t *try) hangs(answered map[*hook]bool, proven, twice bool) {
 func (t *try) refused(err error, answered map[*hook]bool) bool {
 	text := err.Error()
 	if m := failedToCon.FindStringSubmatch(text); m != nil && t.converts != nil {
-		t.converts.Fails = t.what + ": " + finding.Clean(redact.Text(m[1]))
+		of := t.converts
+		if !notCalled.MatchString(m[1]) {
+			of = of[:1] // it answers, and about objects of this kind alone
+		}
+		for _, c := range of {
+			c.Fails = cmp.Or(c.Fails, t.what+": "+finding.Clean(redact.Text(m[1])))
+		}
 		return true
 	}
 	if m := denial.FindStringSubmatch(text); m != nil {
