@@ -226,6 +226,35 @@ func TestCallouts(t *testing.T) {
 			want:   []string{"Q14 CustomResourceDefinition/toys.example.org returned invalid converted object at index 0: invalid kind"},
 		},
 		{
+			name: "a condition may have kept the other from being asked", change: func(w *world) {
+				hangs("shop/ingresses")(w)
+				w.mutating.MatchConditions = []admissionv1.MatchCondition{{Name: "x", Expression: "true"}}
+			},
+			want: []string{
+				"Q14 MutatingWebhookConfiguration/inject new ingresses in namespace shop, about which 2 webhooks are asked",
+				"Q14 ValidatingWebhookConfiguration/gate new ingresses in namespace shop, about which 2 webhooks are asked",
+			},
+		},
+		{
+			name: "a quota refuses what all webhooks have accepted", change: func(w *world) {
+				w.answer = func(r *http.Request, _ string) (int, string) {
+					if strings.Contains(r.URL.Path, "shop/ingresses") {
+						return 0, ""
+					}
+					return http.StatusForbidden, `configmaps "x" is forbidden: exceeded quota: none, requested: count/configmaps=1, used: count/configmaps=0`
+				}
+				w.definition = "{}"
+			},
+			want: []string{"Q14 ValidatingWebhookConfiguration/gate new ingresses in namespace shop: such"},
+		},
+		{
+			name: "one about a resource with all that belongs to it", change: func(w *world) {
+				hangs("shop/ingresses")(w)
+				w.validating.Rules[0].Resources = []string{"ingresses/*"}
+			},
+			want: []string{"Q14 ValidatingWebhookConfiguration/gate guards ingresses/*.networking.k8s.io"},
+		},
+		{
 			name: "one of objects with a label", change: func(w *world) {
 				hangs("shop/ingresses")(w)
 				w.validating.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}

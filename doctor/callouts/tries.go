@@ -92,7 +92,7 @@ func (h *hook) asks(k *kind, op admissionv1.OperationType) bool {
 		operation := slices.Contains(r.Operations, op) || slices.Contains(r.Operations, admissionv1.OperationAll)
 		scope := r.Scope == nil || *r.Scope == admissionv1.AllScopes || (*r.Scope == admissionv1.ClusterScope) == k.cluster
 		return operation && scope && has(r.APIGroups, k.group) && has(r.APIVersions, k.version) &&
-			(has(r.Resources, k.resource) || slices.Contains(r.Resources, "*/*"))
+			(has(r.Resources, k.resource) || slices.Contains(r.Resources, "*/*") || slices.Contains(r.Resources, k.resource+"/*"))
 	})
 }
 
@@ -167,6 +167,11 @@ func (c *Collector) lists(room int) (list []try, left int) {
 		}
 	}
 	return list, left
+}
+
+// surely says that the API server asks the webhook, whatever its conditions are and, of an object that exists, its labels.
+func (t *try) surely(h *hook) bool {
+	return !h.conditional && (t.op == admissionv1.Create || h.objects.Empty())
 }
 
 func (t *try) key() string {

@@ -115,6 +115,7 @@ func (t *try) ask(ctx context.Context, client rest.Interface, lasts time.Duratio
 // pkg/apiserver/conversion.
 var (
 	failedCall  = regexp.MustCompile(`failed calling webhook "([^"]+)": (?:failed to call webhook: )?(.*)`)
+	quota       = regexp.MustCompile(`(?:exceeded|failed) quota: `)
 	denial      = regexp.MustCompile(`admission webhook "([^"]+)" denied the request`)
 	failedToCon = regexp.MustCompile(`conversion webhook for (?:[^,]*, Kind=\S*|\S+) (?:failed[:,]? )?(.+)`)
 	// notCalled is how a request to a webhook fails, whatever it is about.
@@ -128,9 +129,9 @@ func (c *Collector) conclude(tries []try, answers []answer) error {
 	var unknown error
 	for i, a := range answers {
 		switch {
-		case a.err == nil:
+		case a.err == nil, byQuota(a.err):
 			for _, h := range tries[i].asked {
-				answered[h] = true
+				answered[h] = answered[h] || tries[i].surely(h)
 			}
 		case a.hung:
 		case tries[i].refused(a.err, answered):
@@ -148,6 +149,9 @@ func (c *Collector) conclude(tries []try, answers []answer) error {
 	}
 	return unknown
 }
+
+// byQuota says that a request was refused because of a quota, which the API server checks after all webhooks.
+func byQuota(err error) bool { return apierrors.IsForbidden(err) && quota.MatchString(err.Error()) }
 
 // hangs says of a request without an answer which webhook is why: where proven, only if no other can be.
 func (t *try) hangs(answered map[*hook]bool, proven, twice bool) {

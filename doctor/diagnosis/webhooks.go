@@ -124,8 +124,11 @@ func (l *looking) namespaces(ctx context.Context, c kubernetes.Interface) error 
 
 // matches reports whether the rule is about writing the resource.
 func matches(r admissionv1.RuleWithOperations, resource string) bool {
-	any := slices.Contains(r.Resources, "*/*") ||
-		slices.Contains(r.Resources, "*") && !slices.Contains([]string{"nodes/status", "services/status"}, resource)
+	of, part, _ := strings.Cut(resource, "/") // as the API server reads rules, "*" as a part is the whole as well
+	about := slices.ContainsFunc(r.Resources, func(name string) bool {
+		ruled, ruledPart, _ := strings.Cut(name, "/")
+		return (ruled == "*" || ruled == of) && (ruledPart == "*" || ruledPart == part)
+	})
 	writes := slices.ContainsFunc(
 		r.Operations,
 		func(o admissionv1.OperationType) bool { return o != admissionv1.Delete && o != admissionv1.Connect },
@@ -134,7 +137,7 @@ func matches(r admissionv1.RuleWithOperations, resource string) bool {
 	if resource == "leases" {
 		group = "coordination.k8s.io"
 	}
-	return writes && (any || slices.Contains(r.Resources, resource)) &&
+	return writes && about &&
 		(slices.Contains(r.APIGroups, "*") || slices.Contains(r.APIGroups, group))
 }
 

@@ -37,6 +37,8 @@ func TestValidating(t *testing.T) {
 		{"pods", func(*admissionv1.ValidatingWebhook) {}, []string{"pods"}},
 		{"nodes and their status", func(w *admissionv1.ValidatingWebhook) { rule(w).Resources = []string{"nodes", "nodes/status"} }, []string{"nodes", "nodes/status"}},
 		{"everything", func(w *admissionv1.ValidatingWebhook) { rule(w).Resources = []string{"*/*"} }, []string{"nodes", "nodes/status", "pods", "services", "services/status"}},
+		{"pods with all that belongs to them", func(w *admissionv1.ValidatingWebhook) { rule(w).Resources = []string{"pods/*"} }, []string{"pods"}},
+		{"the status of everything", func(w *admissionv1.ValidatingWebhook) { rule(w).Resources = []string{"*/status"} }, []string{"nodes/status", "services/status"}},
 		{"not subresources", func(w *admissionv1.ValidatingWebhook) { rule(w).Resources = []string{"*"} }, []string{"nodes", "pods", "services"}},
 		{"Leases", func(w *admissionv1.ValidatingWebhook) {
 			rule(w).Resources, rule(w).APIGroups = []string{"leases"}, []string{"coordination.k8s.io"}
