@@ -133,7 +133,7 @@ func TestDiagnose(t *testing.T) {
 		{"the leader is silent, and nothing else", []func(*Snapshot){stale}, "W7(1)"},
 		{"the leader is silent, and a Service waits", []func(*Snapshot){stale, service("web", time.Hour), service("old", 2*time.Hour, deleted)}, "W7(1)>G4(1)>G1(1)"},
 		{"two managers", []func(*Snapshot){secondManager}, "H2(1)"},
-		{"two managers with different arguments and one Lease", []func(*Snapshot){competitor("--v=4")}, "H6(1)"},
+		{"two managers with different arguments and one Lease", []func(*Snapshot){competitor("--concurrent-node-syncs=9")}, "H6(1)"},
 		{"two parts of one manager, with one Lease", []func(*Snapshot){competitor()}, ""},
 		{"one provider ID twice", []func(*Snapshot){func(s *Snapshot) { s.Nodes[2].Spec.ProviderID = s.Nodes[1].Spec.ProviderID }}, "N7(1)"},
 		{"a name changed, and the provider ID is the same", []func(*Snapshot){renamed, func(s *Snapshot) {

@@ -152,12 +152,13 @@ func twoManagers(v *view) []finding.Finding {
 }
 
 // sharedLease finds two workloads that initialize Nodes with different arguments, and ask for one Lease. With the same arguments they
-// are two parts of one, such as for two kinds of machines.
+// are two parts of one, such as for two kinds of machines. A program that is not known counts where its arguments say which Lease.
 func sharedLease(managers []manager) []finding.Finding {
 	first := map[string]*manager{}
 	for i := range managers {
 		m := &managers[i]
-		if !m.initializes() || withoutNodeController(m) || nodes.Unelected(m.pod) || !slices.ContainsFunc(m.pods, running) {
+		if !m.initializes() || withoutNodeController(m) || nodes.Unelected(m.pod) || !slices.ContainsFunc(m.pods, running) ||
+			m.Profile == nil && m.arg("leader-elect-resource-name") == "" {
 			continue
 		}
 		lease := m.leaseNamespace() + "/" + m.leaseName()
@@ -176,11 +177,14 @@ func sharedLease(managers []manager) []finding.Finding {
 	return nil
 }
 
+// sameArgs compares what they do, and not what they log.
 func sameArgs(a, b *manager) bool {
 	text := func(m *manager) []string {
 		var list []string
 		for _, arg := range m.Args {
-			list = append(list, arg.Name+"="+arg.Value)
+			if arg.Name != "v" && arg.Name != "vmodule" {
+				list = append(list, arg.Name+"="+arg.Value)
+			}
 		}
 		slices.Sort(list)
 		return list
@@ -188,12 +192,27 @@ func sameArgs(a, b *manager) bool {
 	return slices.Equal(text(a), text(b))
 }
 
-// withoutNodeController says that --controllers leaves it out.
+// withoutNodeController says that --controllers leaves it out, by its name or its alias (k8s.io/cloud-provider names). The flag adds to
+// what it had where it is given again, and the first entry that names the controller counts.
 func withoutNodeController(m *manager) bool {
-	list := m.arg("controllers")
-	names := strings.Split(list, ",")
-	return list != "" && (slices.Contains(names, "-cloud-node-controller") ||
-		!slices.Contains(names, "*") && !slices.Contains(names, "cloud-node-controller"))
+	all, listed := false, false
+	for _, a := range m.Args {
+		if a.Name != "controllers" || a.Value == "" {
+			continue
+		}
+		listed = true
+		for word := range strings.SplitSeq(a.Value, ",") {
+			switch word {
+			case "cloud-node", "cloud-node-controller":
+				return false
+			case "-cloud-node", "-cloud-node-controller":
+				return true
+			case "*":
+				all = true
+			}
+		}
+	}
+	return listed && !all
 }
 
 // kubeletsWithoutNode finds kubelets that renew their Lease, and have no Node: one was deleted under them. The Lease

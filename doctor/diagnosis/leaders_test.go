@@ -3,6 +3,8 @@ package diagnosis
 import (
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -37,6 +39,45 @@ func TestDiagnose_Leaders(t *testing.T) {
 			s := newSnapshot(templates.Deployment, 3, append(faults{tainted}, tt.changes...)...)
 			if got := words(Diagnose(s)); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// Two ask for one Lease where its name is known, both initialize Nodes, and they differ in more than what they log.
+func TestSharedLease(t *testing.T) {
+	profile, err := templates.Load(cloud)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := func(name string, known bool, args ...string) manager {
+		p := pod(name, "w1")
+		p.Spec.Containers[0].Args = args
+		m := manager{object: "Pod/kube-system/" + name, pod: &p.Spec, pods: []*corev1.Pod{&p}}
+		if m.Args = templates.ReadArgs(p.Spec.Containers[0]); known {
+			m.Profile = profile
+		}
+		return m
+	}
+	const lease = "--leader-elect-resource-name=x"
+	for _, tt := range []struct {
+		name  string
+		known bool
+		args  [2][]string
+		want  int
+	}{
+		{"different arguments", true, [2][]string{{"--concurrent-node-syncs=9"}, nil}, 1},
+		{"different logs", true, [2][]string{{"--v=4", "--vmodule=node=6"}, {"--v=2"}}, 0},
+		{"programs that are not known", false, [2][]string{{"--concurrent-node-syncs=9"}, nil}, 0},
+		{"programs that are not known, whose arguments say the Lease", false, [2][]string{{"--concurrent-node-syncs=9", lease}, {lease}}, 1},
+		{"without the controller, by its alias", true, [2][]string{{"--controllers=*,-cloud-node"}, nil}, 0},
+		{"without the controller, where the flag is given again", true, [2][]string{{"--controllers=-cloud-node-controller", "--controllers=*"}, nil}, 0},
+		{"with the controller alone, by its alias", true, [2][]string{{"--controllers=cloud-node"}, nil}, 1},
+		{"with another controller alone", true, [2][]string{{"--controllers=service"}, nil}, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := sharedLease([]manager{one("a", tt.known, tt.args[0]...), one("b", tt.known, tt.args[1]...)}); len(got) != tt.want {
+				t.Errorf("got %+v, want %d", got, tt.want)
 			}
 		})
 	}
