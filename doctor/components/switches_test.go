@@ -87,23 +87,54 @@ func (w *world) judgeControl() []finding.Finding {
 	return slices.Concat(JudgeSwitches(seen, w.Cluster), JudgeSigning(seen, w.Cluster), JudgeEtcd(seen, w.Cluster))
 }
 
-func TestJudgeControl(t *testing.T) {
-	const kubelet, serving = certificatesv1.KubeAPIServerClientKubeletSignerName, certificatesv1.KubeletServingSignerName
-	usual := func(w *world) {
-		with(ControllerManager, "", "--controllers=*,bootstrapsigner,tokencleaner", "--allocate-node-cidrs=true",
-			"--cluster-signing-cert-file=/etc/kubernetes/pki/ca.crt", "--cluster-signing-key-file=/etc/kubernetes/pki/ca.key")(w)
-		with(APIServer, "", "--runtime-config=api/alpha=false,resource.k8s.io/v1beta1=true")(w)
+// control is a change of what the control plane has to do.
+type control struct {
+	name    string
+	changes []func(*world)
+	// want are ID, object and words of the message of each finding, next words of its remedy.
+	want []string
+	next string
+}
+
+// asKubeadm gives components the flags that kubeadm writes.
+func asKubeadm(w *world) {
+	with(ControllerManager, "", "--controllers=*,bootstrapsigner,tokencleaner", "--allocate-node-cidrs=true",
+		"--cluster-signing-cert-file=/etc/kubernetes/pki/ca.crt", "--cluster-signing-key-file=/etc/kubernetes/pki/ca.key")(w)
+	with(APIServer, "", "--runtime-config=api/alpha=false,resource.k8s.io/v1beta1=true")(w)
+}
+
+func judgeControls(t *testing.T, list []control) {
+	t.Helper()
+	for _, tt := range list {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld()
+			asKubeadm(w)
+			for _, change := range tt.changes {
+				change(w)
+			}
+			found := w.judgeControl()
+			var got []string
+			next := false
+			for _, f := range found {
+				got = append(got, string(f.ID)+" "+f.Object+" "+f.Message)
+				next = next || strings.Contains(f.Next, tt.next)
+			}
+			slices.Sort(got)
+			same := len(got) == len(tt.want)
+			for i := range min(len(got), len(tt.want)) {
+				id, words, _ := strings.Cut(tt.want[i], " ")
+				object, words, _ := strings.Cut(words, " ")
+				same = same && strings.HasPrefix(got[i], id+" "+object+" ") && strings.Contains(got[i], words)
+			}
+			if !same || len(got) > 0 && !next {
+				t.Errorf("got %q, want %q, with next %q", got, tt.want, tt.next)
+			}
+		})
 	}
-	failed := func(r *certificatesv1.CertificateSigningRequest) {
-		r.Status.Conditions = append(r.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{Type: certificatesv1.CertificateFailed})
-	}
-	for _, tt := range []struct {
-		name    string
-		changes []func(*world)
-		// want are ID, object and words of the message of each finding, next words of its remedy.
-		want []string
-		next string
-	}{
+}
+
+func TestJudgeSwitches(t *testing.T) {
+	judgeControls(t, []control{
 		{name: "healthy"},
 		{
 			name: "a controller is switched off on all", changes: []func(*world){with(ControllerManager, "", "--controllers=*,bootstrapsigner,tokencleaner,-csrsigning")},
@@ -164,6 +195,15 @@ func TestJudgeControl(t *testing.T) {
 			name: "a list is not served, and no flag says why", changes: []func(*world){func(w *world) { w.NotServed = []string{"deployments"} }},
 			want: []string{"Q16 APIService/deployments 404 to lists of deployments"},
 		},
+	})
+}
+
+func TestJudgeSigning(t *testing.T) {
+	const kubelet, serving = certificatesv1.KubeAPIServerClientKubeletSignerName, certificatesv1.KubeletServingSignerName
+	failed := func(r *certificatesv1.CertificateSigningRequest) {
+		r.Status.Conditions = append(r.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{Type: certificatesv1.CertificateFailed})
+	}
+	judgeControls(t, []control{
 		{
 			name: "approved, and not signed", changes: []func(*world){request(serving, time.Hour, 5*time.Minute), request(kubelet, time.Hour, 4*time.Minute)},
 			want: []string{"I3 CertificateSigningRequest/csr-0 2 requests of signer kubernetes.io/kubelet-serving: approved 5m0s ago"},
@@ -210,6 +250,11 @@ func TestJudgeControl(t *testing.T) {
 			},
 		},
 		{name: "a request of a moment ago", changes: []func(*world){request(kubelet, 10*time.Second, 0)}},
+	})
+}
+
+func TestJudgeEtcd(t *testing.T) {
+	judgeControls(t, []control{
 		{
 			name: "a member of etcd that no Node has", changes: []func(*world){members, peer("192.0.2.99:2380", 10*time.Second), peer("192.0.2.99:2380", 5*time.Second)},
 			want: []string{"Q18 Pod/kube-system/etcd-cp1 does not reach member 91bc3c398fb3c146 at 192.0.2.99:2380, and no Node has its address"},
@@ -258,30 +303,5 @@ func TestJudgeControl(t *testing.T) {
 			want: []string{"Q18 Pod/kube-system/etcd-cp1 it is that of Node cp3, whose etcd is ready"}, next: "on cp1: nc -vz 192.0.2.3 2380",
 		},
 		{name: "etcd is not kubeadm's", changes: []func(*world){peer("192.0.2.99:2380", 5*time.Second), func(w *world) { w.ExternalEtcd = true }}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			w := newWorld()
-			usual(w)
-			for _, change := range tt.changes {
-				change(w)
-			}
-			found := w.judgeControl()
-			var got []string
-			next := false
-			for _, f := range found {
-				got = append(got, string(f.ID)+" "+f.Object+" "+f.Message)
-				next = next || strings.Contains(f.Next, tt.next)
-			}
-			slices.Sort(got)
-			same := len(got) == len(tt.want)
-			for i := range min(len(got), len(tt.want)) {
-				id, words, _ := strings.Cut(tt.want[i], " ")
-				object, words, _ := strings.Cut(words, " ")
-				same = same && strings.HasPrefix(got[i], id+" "+object+" ") && strings.Contains(got[i], words)
-			}
-			if !same || len(got) > 0 && !next {
-				t.Errorf("got %q, want %q, with next %q", got, tt.want, tt.next)
-			}
-		})
-	}
+	})
 }

@@ -100,34 +100,9 @@ func Denied(ctx context.Context, client kubernetes.Interface, cluster Cluster) (
 			of = append(of, i)
 		}
 	}
-	allowed, errs := make([]bool, len(asked)), make([]error, len(asked))
-	// webhooks are asked about reviews as well, up to Kubernetes 1.36: one that hangs would take all the time that there is
-	asking, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	each(len(asked), func(i int) {
-		if asking.Err() != nil {
-			return
-		}
-		ctx, cancel := context.WithTimeout(asking, cmp.Or(cluster.patience, patience))
-		defer cancel()
-		review, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
-			Spec: authorizationv1.SubjectAccessReviewSpec{
-				User: asked[i].User, Groups: grants[of[i]].groups(), ResourceAttributes: parse(asked[i].Permission),
-			},
-		}, metav1.CreateOptions{})
-		if errs[i] = err; err == nil {
-			allowed[i] = review.Status.Allowed
-		} else if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			stop(fmt.Errorf("review what %s is allowed to do: %w", asked[i].Component, context.DeadlineExceeded))
-		}
-	})
-	if asking.Err() != nil {
-		return nil, context.Cause(asking)
-	}
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
-		}
+	allowed, err := cluster.reviews(ctx, client, asked, func(i int) []string { return grants[of[i]].groups() })
+	if err != nil {
+		return nil, err
 	}
 	var list []Denial
 	bindings := map[string]bool{}
@@ -149,6 +124,40 @@ func Denied(ctx context.Context, client kubernetes.Interface, cluster Cluster) (
 		list = append(list, asked[i])
 	}
 	return list, nil
+}
+
+// reviews asks for each permission whether it is allowed, as a member of groups. Webhooks are asked about reviews as well, up to Kubernetes
+// 1.36: one that hangs would take all the time that there is, so the first review that takes too long is the last.
+func (c *Cluster) reviews(ctx context.Context, client kubernetes.Interface, asked []Denial, groups func(int) []string) ([]bool, error) {
+	allowed, errs := make([]bool, len(asked)), make([]error, len(asked))
+	asking, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	each(len(asked), func(i int) {
+		if asking.Err() != nil {
+			return
+		}
+		ctx, cancel := context.WithTimeout(asking, cmp.Or(c.patience, patience))
+		defer cancel()
+		review, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+			Spec: authorizationv1.SubjectAccessReviewSpec{
+				User: asked[i].User, Groups: groups(i), ResourceAttributes: parse(asked[i].Permission),
+			},
+		}, metav1.CreateOptions{})
+		if errs[i] = err; err == nil {
+			allowed[i] = review.Status.Allowed
+		} else if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			stop(fmt.Errorf("review what %s is allowed to do: %w", asked[i].Component, context.DeadlineExceeded))
+		}
+	})
+	if asking.Err() != nil {
+		return nil, context.Cause(asking)
+	}
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return allowed, nil
 }
 
 // each runs a function for each number below n, a few at a time.
