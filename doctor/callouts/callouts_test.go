@@ -323,7 +323,7 @@ func TestTry_ManyConversions(t *testing.T) {
 		w.definition += "," + strings.NewReplacer("toys", fmt.Sprintf("kind%d", i), `"convert"`, `"`+name+`"`).Replace(newWorld().definition)
 	}
 	found, err := w.look(t)
-	if want := "3 webhooks were not asked: no more than 16 requests are sent"; len(found) > 0 || err == nil || err.Error() != want {
+	if want := "3 webhooks not asked: no more than 16 requests are sent"; len(found) > 0 || err == nil || err.Error() != want {
 		t.Errorf("by many: got %+v, %v, want %s", found, err, want)
 	}
 }

@@ -64,7 +64,7 @@ func (c *Collector) Try(ctx context.Context, client rest.Interface, node string)
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case left > 0:
-		return fmt.Errorf("%s were not asked: no more than %d requests are sent", finding.Count(left, "webhook"), mostTries)
+		return fmt.Errorf("%s not asked: no more than %d requests are sent", finding.Count(left, "webhook"), mostTries)
 	}
 	return nil
 }

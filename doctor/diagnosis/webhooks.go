@@ -191,9 +191,11 @@ func (l *looking) callouts(ctx context.Context, c kubernetes.Interface) {
 			l.unseen(Unseen(partNamespaces, err))
 		}
 	}
+	l.mu.Lock() // how many endpoints webhooks have is written down meanwhile
 	left := slices.DeleteFunc(l.calls.Services(), func(service types.NamespacedName) bool {
 		return slices.ContainsFunc(s.Webhooks, func(w Webhook) bool { return w.Namespace == service.Namespace && w.Service == service.Name })
 	})
+	l.mu.Unlock()
 	l.endpoints(ctx, c, left, "webhooks for other namespaces", l.calls.Endpoints)
 }
 
