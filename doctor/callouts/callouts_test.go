@@ -305,6 +305,24 @@ func TestBuiltIn(t *testing.T) {
 	}
 }
 
+// Beyond what is sent, only a webhook that no request of another one asks as well is left out.
+func TestTries_Left(t *testing.T) {
+	c, w := &Collector{}, newWorld()
+	namespaces := map[string]labels.Set{}
+	for i := range mostTries + 1 {
+		name := fmt.Sprintf("ns%02d", i)
+		namespaces[name] = labels.Set{"name": name}
+		hook := w.validating
+		hook.NamespaceSelector = &metav1.LabelSelector{MatchLabels: namespaces[name]}
+		c.Validating(&admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}, Webhooks: []admissionv1.ValidatingWebhook{hook}})
+	}
+	c.Mutating(&admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "all"}, Webhooks: []admissionv1.MutatingWebhook{w.mutating}})
+	c.Namespaces(namespaces)
+	if list, left := c.tries("cp1"); len(list) != mostTries || left != 1 {
+		t.Errorf("%d requests, %d webhooks left out, want %d and 1", len(list), left, mostTries)
+	}
+}
+
 // One conversion is asked of each Service, and its failure is that of all kinds which the Service converts. What is left out is said.
 func TestTry_ManyConversions(t *testing.T) {
 	w := newWorld()

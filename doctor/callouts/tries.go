@@ -129,7 +129,7 @@ func (c *Collector) tries(node string) (list []try, left int) {
 		case len(list) < mostTries:
 			known[best.key()] = true
 			list = append(list, *best)
-		default:
+		case !slices.ContainsFunc(list, func(t try) bool { return slices.Contains(t.asked, h) }):
 			left++
 		}
 	}
