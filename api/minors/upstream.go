@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"embed"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -12,9 +13,10 @@ import (
 	"sync"
 )
 
-// The tables are embedded compressed: as the JSON beside them, which is for people, they were 1 % of ccmadm.
+// The tables are embedded compressed, and as text, since the tree has no archives: the JSON beside them, which is for people, was 1 % of
+// ccmadm.
 //
-//go:embed upstream/*.json.gz
+//go:embed upstream/*.json.gz.base64
 var tables embed.FS
 
 // Minor is what the programs of one minor version say of themselves.
@@ -90,7 +92,7 @@ func read() History {
 	var h History
 	for _, name := range Known() {
 		e := Entry{Name: name}
-		data, err := tables.ReadFile(path.Join("upstream", name+".json.gz"))
+		data, err := tables.ReadFile(path.Join("upstream", name+".json.gz.base64"))
 		if err == nil {
 			e.Minor, err = decode(data)
 		}
@@ -103,7 +105,7 @@ func read() History {
 }
 
 func decode(compressed []byte) (Minor, error) {
-	r, err := gzip.NewReader(bytes.NewReader(compressed))
+	r, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, bytes.NewReader(compressed)))
 	if err != nil {
 		return Minor{}, err
 	}

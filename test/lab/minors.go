@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"go/ast"
@@ -109,7 +110,8 @@ func (b builder) writeMinor(ctx context.Context, name string) error {
 	w, _ := gzip.NewWriterLevel(&compressed, gzip.BestCompression)
 	_, _ = w.Write(data) // to memory
 	_ = w.Close()
-	return renameio.WriteFile(file+".gz", compressed.Bytes(), 0o644)
+	text := base64.StdEncoding.EncodeToString(compressed.Bytes())
+	return renameio.WriteFile(file+".gz.base64", []byte(text+"\n"), 0o644)
 }
 
 // ask runs a program of the folder minor in the module of a minor version, and reads what it prints.
