@@ -90,10 +90,11 @@ func (f kubeletFiles) write(ctx context.Context, env *workflow.Env) error {
 			return err
 		}
 	}
-	if err := env.Machine.DaemonReload(ctx); err != nil || f[machine.KubeletUnit] == nil {
+	err := env.Machine.DaemonReload(ctx)
+	if f[machine.KubeletUnit] == nil {
 		return err
 	}
-	return enableUnit(ctx, env)
+	return errors.Join(err, enableUnit(ctx, env))
 }
 
 func enableUnit(ctx context.Context, env *workflow.Env) error {

@@ -102,6 +102,9 @@ func TestNode_PlainCutByAnError(t *testing.T) {
 		if after := phasestest.KubeletFilesOf(t, m); after != before {
 			t.Errorf("%s: files are not as before:\n%s", fails, after)
 		}
+		if !slices.Contains(runner.Ran, "systemctl enable --quiet ccmadm-kubelet.service") {
+			t.Errorf("%s: the package's unit was not enabled again: %q", fails, runner.Ran)
+		}
 		delete(runner.Fails, fails)
 		if out, err := runNode(t, m, true, ""); err != nil || machinetest.Content(m, machine.KubeletDropIn) != "" {
 			t.Errorf("%s: the second run: %v\n%s", fails, err, out)

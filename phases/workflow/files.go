@@ -45,7 +45,7 @@ func RemoveUnit(ctx context.Context, env *Env) (packaged bool, err error) {
 	}
 	if installed || packaged {
 		if err := env.Machine.Systemctl(ctx, "disable", "--quiet", unit); err != nil {
-			return false, err
+			return packaged, err // it may be disabled
 		}
 	}
 	if packaged {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -109,6 +110,7 @@ func (p *played) state() string {
 	for path, address := range p.has {
 		list = append(list, path+"="+address)
 	}
+	slices.Sort(list)
 	return fmt.Sprint(list)
 }
 

@@ -205,7 +205,11 @@ func (l *lifecycle) decide(
 	if e.Silent >= l.config.Silence.Duration {
 		l.candidates[node.UID] = c
 	}
-	e.Candidates = len(l.candidates)
+	for uid, other := range l.candidates {
+		if uid == node.UID || other.tried.IsZero() { // those that the API server refuses were few enough once
+			e.Candidates++
+		}
+	}
 	for uid := range l.deleted {
 		if uid != node.UID { // a deletion that did not work may be tried again
 			e.Deleted++

@@ -244,13 +244,16 @@ func TestLifecycle_BudgetOfOneThatStays(t *testing.T) {
 
 // With fewer than twenty Nodes, one is too many at once beside another.
 func TestLifecycle_OneThatStaysInASmallCluster(t *testing.T) {
-	s := newSite(t, 12)
-	s.finalizer = true
-	if gone := s.runFor(t, 30*time.Minute, lists(12, 1), 1); len(gone) != 1 {
-		t.Fatalf("gone %v, want the first", gone)
-	}
-	if gone := s.runFor(t, 30*time.Minute, lists(12, 1, 2), 1, 2); len(gone) != 1 {
-		t.Errorf("gone %v, want the second", gone)
+	for _, refused := range [][]int{nil, {1}} {
+		s := newSite(t, 12)
+		s.finalizer, s.refused = refused == nil, refused
+		if gone := s.runFor(t, 30*time.Minute, lists(12, 1), 1); len(gone) != 1 {
+			t.Fatalf("refused %v: gone %v, want the first", refused, gone)
+		}
+		gone := s.runFor(t, 2*time.Hour, lists(12, 1, 2), 1, 2)
+		if _, second := gone[2]; !second {
+			t.Errorf("refused %v: gone %v, want the second", refused, gone)
+		}
 	}
 }
 

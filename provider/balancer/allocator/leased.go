@@ -179,8 +179,8 @@ func (a *allocation) renew() {
 // renews is the pool whose IPAM is asked to keep the address of a claim; empty: none. It stays the one that has it, whatever ranges the
 // pool has by now: an IPAM may give to another machine what it is not asked for any more.
 func (a *allocation) renews(c *Claim) string {
-	for _, key := range c.leases() {
-		if a.ipamOf(key.Pool) != nil {
+	for _, key := range []LeaseKey{c.NextLease, c.Lease} { // what has begun goes on: back and forth would have no end
+		if key.UID != "" && a.ipamOf(key.Pool) != nil {
 			return key.Pool
 		}
 	}
@@ -194,8 +194,9 @@ func (a *allocation) renews(c *Claim) string {
 // may not answer.
 func (a *allocation) renewOne(as *Assignment, pool string, c *Claim) {
 	key := LeaseKey{pool, as.Service.UID, c.Address.Is6()}
-	if other := a.held[key]; other != nil && other != c {
-		return // it has another address under that key, which is to be released first
+	if other := a.held[key]; other != nil && other != c { // it has another address under that key, which is to be released first
+		a.keepAsIs(as, c)
+		return
 	}
 	if !a.answered(as, c, key) {
 		return
@@ -223,6 +224,16 @@ func (a *allocation) renewOne(as *Assignment, pool string, c *Claim) {
 	case l.Refused:
 		as.remark("the IPAM of AddressPool/" + pool + " refuses " + c.Address.String() + ", which the Service keeps: " + l.Problem)
 	}
+}
+
+// keepAsIs asks for an address under the key of a former owner. Of two Services that have exchanged theirs, each has the other's key.
+func (a *allocation) keepAsIs(as *Assignment, c *Claim) {
+	if c.NextLease.UID != "" || c.Lease.UID == "" || a.ipamOf(c.Lease.Pool) == nil {
+		return
+	}
+	call := callFor(c.Lease, as)
+	call.Address, call.Wanted = c.Address, c.Address
+	a.Calls[c.Lease] = call
 }
 
 // answered takes the answer for the next lease of a claim, and returns whether the claim may have another one. The lease of a former owner
@@ -277,7 +288,7 @@ func (a *allocation) record() {
 		for _, key := range keys {
 			switch call := a.Calls[key]; {
 			case call != nil:
-				call.Recorded = call.Release || call.kept
+				call.Recorded = call.Release || call.kept && call.From.UID == "" // what moves an entry is said by the claim
 			case claimed[key], a.Leases[key].Released:
 			case a.ipamOf(key.Pool) == nil:
 				a.Left = append(a.Left, key)
@@ -290,6 +301,7 @@ func (a *allocation) record() {
 	a.recall(claimed)
 	for key, call := range a.Calls {
 		_, asked := a.Leases[key] // it is in memory, too
+		asked = asked && call.From.UID == ""
 		call.Recorded = call.Recorded || written[key] || asked
 		if !call.Release && !claimed[key] {
 			a.Records[key.UID] = append(a.Records[key.UID], key)
@@ -305,7 +317,7 @@ func (a *allocation) record() {
 func (a *allocation) recall(claimed map[LeaseKey]bool) {
 	for key, l := range a.Leases {
 		switch {
-		case a.Calls[key] != nil || claimed[key] || l.Released || slices.Contains(a.Left, key):
+		case a.Calls[key] != nil || claimed[key] || l.Released || a.Announced[l.Address] || slices.Contains(a.Left, key):
 		case a.ipamOf(key.Pool) == nil:
 			a.Left = append(a.Left, key)
 		default:

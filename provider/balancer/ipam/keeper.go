@@ -107,7 +107,7 @@ func (k *Keeper) Set(orders map[allocator.LeaseKey]Order) {
 		}
 		e.gone = true
 		e.version++
-		if !e.running {
+		if !e.running && !now.Before(e.unsure) {
 			delete(k.entries, key)
 		}
 	}
@@ -269,7 +269,9 @@ func (k *Keeper) end(key allocator.LeaseKey, e *entry, asked Order, r result, ve
 	}
 	switch {
 	case e.gone:
-		delete(k.entries, key)
+		if !now.Before(e.unsure) { // else a release that is wanted next would count too early
+			delete(k.entries, key)
+		}
 		return false
 	case e.version != version:
 		return false

@@ -333,6 +333,13 @@ func TestKeeper_HoldEnds(t *testing.T) {
 
 // A PUT that was not answered in time may be carried out after a DELETE: another DELETE follows once it cannot be any more.
 func TestKeeper_LatePut(t *testing.T) {
+	for _, forgets := range []bool{false, true} { // the quarantine between PUT and DELETE
+		testLatePut(t, forgets)
+	}
+}
+
+func testLatePut(t *testing.T, forgets bool) {
+	t.Helper()
 	var mu sync.Mutex
 	var released []time.Time
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -352,13 +359,16 @@ func TestKeeper_LatePut(t *testing.T) {
 	k.Set(map[allocator.LeaseKey]Order{o.Key: o})
 	lease(t, k, o, func(l allocator.Lease) bool { return strings.Contains(l.Problem, "has not answered within") })
 	given := time.Now()
+	if forgets {
+		k.Set(nil)
+	}
 	o.Release = true
 	k.Set(map[allocator.LeaseKey]Order{o.Key: o})
 	lease(t, k, o, func(l allocator.Lease) bool { return l.Released })
 	mu.Lock()
 	defer mu.Unlock()
 	if last := released[len(released)-1]; last.Sub(given) < 900*time.Millisecond {
-		t.Errorf("released %s after the PUT was given up", last.Sub(given))
+		t.Errorf("forgets %t: released %s after the PUT was given up", forgets, last.Sub(given))
 	}
 }
 
