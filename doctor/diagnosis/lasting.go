@@ -297,11 +297,11 @@ func disagreements(s *Snapshot) []finding.Finding {
 		return nil
 	}
 	config := readClusterConfiguration(s.Kubeadm)
-	settings := s.Settings // without what nothing reads
-	if !s.Components.Has(components.Proxy) {
+	settings := s.Settings // without what nothing reads, where it is known that nothing does
+	if !s.Components.Has(components.Proxy) && s.notSeen(partDaemonSets) == nil {
 		settings.ProxyCIDR, settings.ProxyServer = "", ""
 	}
-	if !s.Components.Has(components.DNS) {
+	if !s.Components.Has(components.DNS) && s.notSeen(partDeployments) == nil {
 		settings.Zones = ""
 	}
 	c := agreement.Cluster{

@@ -42,4 +42,8 @@ func TestDisagreements_Unread(t *testing.T) {
 	if list := disagreements(s); len(list) > 0 || s.Settings.Zones == "" {
 		t.Errorf("without: got %+v of %+v", list, s.Settings)
 	}
+	s.NotSeen = []NotSeen{{What: partDaemonSets, Message: "forbidden"}, {What: partDeployments, Message: "forbidden"}}
+	if list := disagreements(s); len(list) != 2 {
+		t.Errorf("where it is not known: got %+v", list)
+	}
 }
