@@ -83,7 +83,7 @@ func JudgeSwitches(seen *Seen, cluster Cluster) []finding.Finding {
 		return nil
 	}
 	j := judge{Seen: seen, Cluster: cluster}
-	return slices.Concat(j.controllersOff(), j.networksOff(), j.apisOff())
+	return slices.Concat(j.controllersOff(), j.apisOff())
 }
 
 // AllocatesNetworks says that a kube-controller-manager gives Nodes their networks.
@@ -97,28 +97,41 @@ func controllerOf(name string) *controller {
 	return &all[slices.IndexFunc(all, func(c controller) bool { return c.names[0] == name })]
 }
 
-// networksOff finds that nothing gives Nodes their networks: the controller is off, and a Node has none. Where all have one, another
-// allocator is there, such as a cloud-controller-manager. The remedy only looks: beside another allocator, or with Nodes outside of
-// --cluster-cidr, the controller manager does not start with this controller.
-func (j *judge) networksOff() []finding.Finding {
+// JudgeNetworks finds that nothing gives Nodes their networks: the controller is off, and a Node that is not Ready has none. Where all have
+// one, another allocator is there, such as a cloud-controller-manager; where Nodes are Ready without, the network add-on has its own.
+// The remedy only looks: beside another allocator, or with Nodes outside of --cluster-cidr, the controller manager does not start with
+// this controller.
+func JudgeNetworks(seen *Seen, cluster Cluster) []finding.Finding {
+	if seen == nil || !cluster.Kubeadm {
+		return nil
+	}
+	j := judge{Seen: seen, Cluster: cluster}
 	var lack []string
 	for i := range j.Nodes {
-		if n := &j.Nodes[i]; n.Spec.PodCIDR == "" && len(n.Spec.PodCIDRs) == 0 && j.Now.Sub(n.CreationTimestamp.Time) > settling {
+		n := &j.Nodes[i]
+		ready := slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+		})
+		if !ready && n.Spec.PodCIDR == "" && len(n.Spec.PodCIDRs) == 0 && j.Now.Sub(n.CreationTimestamp.Time) > settling {
 			lack = append(lack, n.Name)
 		}
 	}
 	c := controllerOf(ipam)
+	var machines, pods []string
 	for _, p := range j.of(ControllerManager) {
-		if _, off := c.off(&p.Spec.Containers[0]); !off || len(lack) == 0 {
-			continue
+		if _, off := c.off(&p.Spec.Containers[0]); off {
+			machines, pods = append(machines, p.Spec.NodeName), append(pods, p.Name)
 		}
-		f := finding.ControllerOff.New("Pod/kube-system/"+p.Name, "kube-controller-manager on "+p.Spec.NodeName+" has --controllers without "+
-			ipam+" ("+c.without+"), and "+nodes.Some(lack, 3)+" have none: nothing else gives them one, unless the network add-on does without")
-		f.Severity = finding.SeverityWarning
-		f.Next = "kubectl get nodes -o custom-columns=NODE:.metadata.name,PODS:.spec.podCIDRs"
-		return []finding.Finding{f}
 	}
-	return nil
+	if len(machines) == 0 || len(lack) == 0 {
+		return nil
+	}
+	f := finding.ControllerOff.New("Pod/kube-system/"+pods[0], "kube-controller-manager on "+nodes.Some(machines, 3)+
+		" has --controllers without "+ipam+" ("+c.without+"), and of the Nodes that are not Ready these have none: "+nodes.Some(lack, 3)+
+		"; nothing else gives them one, unless the network add-on does without")
+	f.Severity = finding.SeverityWarning
+	f.Next = "kubectl get nodes -o custom-columns=NODE:.metadata.name,PODS:.spec.podCIDRs"
+	return []finding.Finding{f}
 }
 
 func (j *judge) controllersOff() []finding.Finding {

@@ -84,7 +84,7 @@ func (w *world) judgeControl() []finding.Finding {
 	for pod, lines := range w.logs {
 		seen.KeepLog(pod, lines)
 	}
-	return slices.Concat(JudgeSwitches(seen, w.Cluster), JudgeSigning(seen, w.Cluster), JudgeEtcd(seen, w.Cluster))
+	return slices.Concat(JudgeSwitches(seen, w.Cluster), JudgeNetworks(seen, w.Cluster), JudgeSigning(seen, w.Cluster), JudgeEtcd(seen, w.Cluster))
 }
 
 // control is a change of what the control plane has to do.
@@ -163,9 +163,15 @@ func TestJudgeSwitches(t *testing.T) {
 				w.Nodes[4].Spec.PodCIDRs = nil
 				w.Skip = func(node string) bool { return node == "w2" } // without a network of pods it is not Ready
 			}},
-			want: []string{"Q17 Pod/kube-system/kube-controller-manager-cp1 without nodeipam (new Nodes get no network for pods), and w2 have none"},
+			want: []string{"Q17 Pod/kube-system/kube-controller-manager-cp1 on cp1, cp2, cp3 has --controllers without nodeipam (new Nodes get no network for pods), " +
+				"and of the Nodes that are not Ready these have none: w2;"},
 			next: "kubectl get nodes -o custom-columns",
 		},
+		{name: "the network add-on needs none", changes: []func(*world){with(ControllerManager, "", "--controllers=*,-nodeipam"), func(w *world) {
+			for i := range w.Nodes {
+				w.Nodes[i].Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+			}
+		}}},
 		{name: "a new Node has no network yet", changes: []func(*world){with(ControllerManager, "", "--controllers=*,-nodeipam"), networks, func(w *world) {
 			w.Nodes[4].Spec.PodCIDRs, w.Nodes[4].CreationTimestamp = nil, ago(10*time.Second)
 		}}},

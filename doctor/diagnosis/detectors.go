@@ -41,6 +41,7 @@ func detectors() []detector {
 		{"components", []string{partNodes, partPods, partDeployments, partDaemonSets}, deviations, nil, also(finding.KindMissing, finding.PoolNotFound), false},
 		{"Services that every cluster depends on", []string{partKubeadm, partServices, partPods, partDeployments, partDaemonSets}, judged(components.JudgeServices), nil, nil, false},
 		{"what is switched off", []string{partKubeadm}, judged(components.JudgeSwitches), []finding.ID{finding.NotSigned, finding.ClientRequest}, ofController(), true},
+		{"networks that Nodes are given", []string{partKubeadm, partNodes}, judged(components.JudgeNetworks), nil, nil, false},
 		{"certificates that are not signed", []string{partRequests, partPods}, judged(components.JudgeSigning), nil, nil, false},
 		{"members of etcd", []string{partKubeadm, partNodes, partPods}, judged(components.JudgeEtcd), nil, nil, false},
 		{"settings of several places", []string{partKubeadm, partNodes, partPods}, ofSnapshot(disagreements), nil, nil, false},

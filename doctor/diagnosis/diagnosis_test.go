@@ -55,8 +55,8 @@ func TestDiagnose_KubeadmNotSeen(t *testing.T) {
 		s.NotSeen = []NotSeen{{What: partKubeadm, Message: "it took too long"}}
 	}))
 	want := []string{
-		"Services that every cluster depends on", "components that kubeadm made", "members of etcd", "requests", "settings of several places",
-		"what is switched off",
+		"Services that every cluster depends on", "components that kubeadm made", "members of etcd", "networks that Nodes are given", "requests",
+		"settings of several places", "what is switched off",
 	}
 	if got := slices.Sorted(maps.Keys(d.NotLooked)); !slices.Equal(got, want) {
 		t.Errorf("not looked for: got %q, want %q", got, want)
