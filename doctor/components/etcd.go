@@ -30,9 +30,11 @@ func (s *Seen) EtcdLog() *corev1.Pod {
 var memberID = regexp.MustCompile(`^[0-9a-f]{8,16}$`)
 
 const (
-	// probedLately is more than the 5 s after which a member logs again that it does not reach another one
-	// (etcd server/etcdserver/api/rafthttp/probing_status.go): an older line is of a restart.
-	probedLately = 20 * time.Second
+	// EtcdLogged is of what time the log of [Seen.EtcdLog] is asked for, by the clock of its machine: more than the 5 s after which a member
+	// logs again that it does not reach another one (etcd server/etcdserver/api/rafthttp/probing_status.go). An older line is of a restart.
+	EtcdLogged = 20 * time.Second
+	// clocksDiffer is by how much the clock of those who ask may be ahead of etcd's: an older line is of a log that was asked for otherwise.
+	clocksDiffer = 5 * time.Minute
 	// probedAgain is how long after a member is ready another one may still log that it does not reach it.
 	probedAgain = 10 * time.Second
 )
@@ -58,14 +60,24 @@ func JudgeEtcd(seen *Seen, cluster Cluster) []finding.Finding {
 	teller := seen.EtcdLog()
 	var list []finding.Finding
 	var known []string
+	var newest time.Time
 	for _, line := range slices.Backward(j.Logs[teller.Name]) {
 		var said memberSilent
-		if json.Unmarshal([]byte(line), &said) != nil || said.Message != "prober detected unhealthy status" || !memberID.MatchString(said.Peer) {
+		if json.Unmarshal([]byte(line), &said) != nil {
 			continue
 		}
 		at, err := time.Parse(time.RFC3339, said.Time)
+		if err != nil {
+			continue
+		}
+		if at.After(newest) {
+			newest = at
+		}
+		if said.Message != "prober detected unhealthy status" || !memberID.MatchString(said.Peer) {
+			continue
+		}
 		m := dialled.FindStringSubmatch(said.Error)
-		if err != nil || j.Now.Sub(at) > probedLately || m == nil || slices.Contains(known, said.Peer) {
+		if newest.Sub(at) > EtcdLogged || j.Now.Sub(at) > EtcdLogged+clocksDiffer || m == nil || slices.Contains(known, said.Peer) {
 			continue
 		}
 		known = append(known, said.Peer)

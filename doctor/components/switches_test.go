@@ -288,7 +288,15 @@ func TestJudgeEtcd(t *testing.T) {
 			},
 			want: []string{"Q18 Pod/kube-system/etcd-cp1 peer URL of etcd on cp2 has no address of the Node"}, next: "healthcheck-client.key member list -w table",
 		},
-		{name: "a member that was not reached half a minute ago", changes: []func(*world){peer("192.0.2.99:2380", 30*time.Second)}},
+		{
+			name: "the clock here is ahead of etcd's", changes: []func(*world){members, peer("192.0.2.99:2380", 5*time.Second), func(w *world) {
+				w.Now = w.Now.Add(time.Minute)
+			}},
+			want: []string{"Q18 Pod/kube-system/etcd-cp1 does not reach member 91bc3c398fb3c146 at 192.0.2.99:2380"},
+		},
+		{name: "a member that was not reached half a minute ago", changes: []func(*world){peer("192.0.2.99:2380", 30*time.Second), func(w *world) {
+			w.logs["etcd-cp1"] = append(w.logs["etcd-cp1"], `{"level":"info","ts":"`+now.Format(time.RFC3339)+`","msg":"peer became active"}`)
+		}}},
 		{name: "a member that has been ready since", changes: []func(*world){peer("192.0.2.3:2380", 5*time.Second), func(w *world) {
 			w.Nodes[2].Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.3"}}
 			for _, p := range w.pods {

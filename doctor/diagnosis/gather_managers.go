@@ -173,7 +173,10 @@ func (l *looking) unreadyLogs(ctx context.Context, c kubernetes.Interface) {
 	s.Components = l.parts.Seen(s.Nodes)
 	pods := s.Components.Crashed(crashed)
 	if p := s.Components.EtcdLog(); p != nil && s.Kubeadm != "" {
-		pods = append(pods, *p)
+		l.ask("log of "+p.Name, func() (func(), error) {
+			lines := nodes.Lately(ctx, c, p, components.EtcdLogged)
+			return func() { s.Components.KeepLog(p.Name, lines) }, nil
+		})
 	}
 	for _, p := range pods {
 		l.ask("log of "+p.Name, func() (func(), error) {

@@ -2,12 +2,18 @@ package diagnosis
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/agreement"
 	"github.com/ccmadm/ccmadm/doctor/components"
 )
@@ -45,5 +51,31 @@ func TestDisagreements_Unread(t *testing.T) {
 	s.NotSeen = []NotSeen{{What: partDaemonSets, Message: "forbidden"}, {What: partDeployments, Message: "forbidden"}}
 	if list := disagreements(s); len(list) != 2 {
 		t.Errorf("where it is not known: got %+v", list)
+	}
+}
+
+// Which lines of etcd's log are new its machine says: the clock of those who ask may be another.
+func TestUnreadyLogs_Etcd(t *testing.T) {
+	since := make(chan string, 1)
+	h := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { since <- r.URL.Query().Get("sinceSeconds") }))
+	t.Cleanup(h.Close)
+	l := newLooking(&Snapshot{Kubeadm: "kind: ClusterConfiguration", Nodes: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "cp1"}}}})
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: v1alpha1.Namespace, Name: "etcd-cp1", Labels: map[string]string{v1alpha1.ComponentLabel: components.Etcd},
+		Annotations: map[string]string{corev1.MirrorPodAnnotationKey: "x"},
+	}}
+	p.Spec.NodeName, p.Status.Phase = "cp1", corev1.PodRunning
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "etcd", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+	l.parts.Pod(p)
+	l.unreadyLogs(t.Context(), kubernetes.NewForConfigOrDie(&rest.Config{Host: h.URL, QPS: -1}))
+	l.wg.Wait()
+	select {
+	case got := <-since:
+		if got != "20" {
+			t.Errorf("since %q, want 20 s", got)
+		}
+	default:
+		t.Error("the log was not asked for")
 	}
 }

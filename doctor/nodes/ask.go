@@ -71,10 +71,24 @@ func (e *evidence) tail(ctx context.Context, c kubernetes.Interface, p *corev1.P
 	return lines
 }
 
+// Lately returns the last lines of a pod that runs, as [Tail] does, that are no older than so long. The kubelet says which these are: its
+// clock is the pod's, and that of those who ask may be another.
+func Lately(ctx context.Context, c kubernetes.Interface, p *corev1.Pod, since time.Duration) []string {
+	status := mainStatus(p)
+	if status == nil {
+		return nil
+	}
+	return readLog(ctx, c, p, &corev1.PodLogOptions{Container: status.Name, SinceSeconds: new(int64(since / time.Second))})
+}
+
 func linesOf(ctx context.Context, c kubernetes.Interface, p *corev1.Pod, container string, previous bool) []string {
-	data, err := c.CoreV1().Pods(p.Namespace).GetLogs(p.Name, &corev1.PodLogOptions{
-		Container: container, Previous: previous, TailLines: new(int64(logLines + redact.Further)), LimitBytes: new(int64(logBytes)),
-	}).DoRaw(ctx)
+	return readLog(ctx, c, p, &corev1.PodLogOptions{Container: container, Previous: previous})
+}
+
+// readLog returns the last lines of a log.
+func readLog(ctx context.Context, c kubernetes.Interface, p *corev1.Pod, o *corev1.PodLogOptions) []string {
+	o.TailLines, o.LimitBytes = new(int64(logLines+redact.Further)), new(int64(logBytes))
+	data, err := c.CoreV1().Pods(p.Namespace).GetLogs(p.Name, o).DoRaw(ctx)
 	if err != nil {
 		return nil // the API server does not reach every kubelet, least of all one whose node has no address yet
 	}
