@@ -129,7 +129,8 @@ func (j *judge) whyUnsigned(r *certificatesv1.CertificateSigningRequest) (why, n
 		case all || one:
 		case empty && !partly:
 			return "; kube-controller-manager on " + p.Spec.NodeName + " has --cluster-signing-cert-file or --cluster-signing-key-file " +
-				"without a value, as kubeadm writes them where the CA is external: sign the request there", look(r.Name)
+				"without a value, as kubeadm writes them where the CA is external: sign it with the external CA's key, " +
+				"and write status.certificate", look(r.Name)
 		default:
 			return "; kube-controller-manager on " + p.Spec.NodeName + " has neither --cluster-signing-cert-file and --cluster-signing-key-file " +
 				"nor --cluster-signing-" + kind + "-cert-file and -key-file", next

@@ -229,7 +229,7 @@ func TestJudgeSigning(t *testing.T) {
 			name: "and the CA is external", changes: []func(*world){
 				request(serving, time.Hour, 5*time.Minute), with(ControllerManager, "", "--cluster-signing-cert-file=", "--cluster-signing-key-file="),
 			},
-			want: []string{"I3 CertificateSigningRequest/csr-0 as kubeadm writes them where the CA is external: sign the request there"},
+			want: []string{"I3 CertificateSigningRequest/csr-0 as kubeadm writes them where the CA is external: sign it with the external CA's key, and write status.certificate"},
 			next: "kubectl get csr csr-0 -o jsonpath={.spec.request} | base64 -d | openssl req -noout -subject",
 		},
 		{
