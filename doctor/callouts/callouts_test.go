@@ -323,29 +323,6 @@ func TestTries_Left(t *testing.T) {
 	}
 }
 
-// One conversion is asked of each Service, and its failure is that of all kinds which the Service converts. What is left out is said.
-func TestTry_ManyConversions(t *testing.T) {
-	w := newWorld()
-	for i := range mostTries {
-		w.definition += "," + strings.ReplaceAll(newWorld().definition, "toys", fmt.Sprintf("kind%d", i))
-	}
-	hangs("v1beta1/toys")(w)
-	if found, err := w.look(t); err != nil || len(found) != mostTries+1 {
-		t.Errorf("by one Service: %d findings, want %d: %v", len(found), mostTries+1, err)
-	}
-	w = newWorld()
-	for i := range mostTries {
-		name := fmt.Sprintf("convert%d", i)
-		w.services[name], w.ready[name] = w.services["convert"].DeepCopy(), 1
-		w.services[name].Name = name
-		w.definition += "," + strings.NewReplacer("toys", fmt.Sprintf("kind%d", i), `"convert"`, `"`+name+`"`).Replace(newWorld().definition)
-	}
-	found, err := w.look(t)
-	if want := "3 webhooks not asked: no more than 16 requests are sent"; len(found) > 0 || err == nil || err.Error() != want {
-		t.Errorf("by many: got %+v, %v, want %s", found, err, want)
-	}
-}
-
 // Webhooks of one configuration are one finding, whose remedy is about each of them.
 func TestJudge_Merged(t *testing.T) {
 	list := Judge([]Callout{

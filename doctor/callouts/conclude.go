@@ -18,8 +18,8 @@ var (
 	quota       = regexp.MustCompile(`(?:exceeded|failed) quota: `)
 	denial      = regexp.MustCompile(`admission webhook "([^"]+)" denied the request`)
 	failedToCon = regexp.MustCompile(`conversion webhook for (?:[^,]*, Kind=\S*|\S+) (?:failed[:,]? )?(.+)`)
-	// notCalled is how a request to a webhook fails, whatever it is about.
-	notCalled = regexp.MustCompile(`^Post "`)
+	// noWay is how the way to a Service fails, whatever is asked there: with which certificate, and at which path, each kind says for itself.
+	noWay = regexp.MustCompile(`^Post "[^"]*": (?:dial tcp |service "[^"]*" not found|no endpoints available for service )`)
 )
 
 // conclude says of each callout what the requests have shown. Of several about which one request was, and which did not answer, those
@@ -42,29 +42,32 @@ func (c *Collector) conclude(tries []try, answers []answer) error {
 	}
 	for _, proven := range []bool{true, false} {
 		for i, a := range answers {
-			if a.hung {
-				tries[i].hangs(answered, proven, a.twice)
+			switch {
+			case a.hung && tries[i].converts != nil:
+				called := tries[i].converts[0]
+				called.Fails = cmp.Or(called.Fails, tries[i].unanswered(&a))
+			case a.hung:
+				tries[i].hangs(answered, proven, &a)
 			}
 		}
 	}
+	share(tries, answers)
 	return unknown
 }
 
 // byQuota says that a request was refused because of a quota, which the API server checks after all webhooks.
 func byQuota(err error) bool { return apierrors.IsForbidden(err) && quota.MatchString(err.Error()) }
 
+func (t *try) unanswered(a *answer) string {
+	if a.twice {
+		return "two requests got no answer within 5 s each: " + t.what
+	}
+	return "a request got no answer within 5 s: " + t.what
+}
+
 // hangs says of a request without an answer which webhook is why: where proven, only if no other can be.
-func (t *try) hangs(answered map[*hook]bool, proven, twice bool) {
-	why := "a request got no answer within 5 s: " + t.what
-	if twice {
-		why = "two requests got no answer within 5 s each: " + t.what
-	}
-	for _, c := range t.converts {
-		c.Fails = cmp.Or(c.Fails, why)
-	}
-	if t.converts != nil {
-		return
-	}
+func (t *try) hangs(answered map[*hook]bool, proven bool, a *answer) {
+	why := t.unanswered(a)
 	suspects := slices.DeleteFunc(slices.Clone(t.asked), func(h *hook) bool { return answered[h] })
 	if len(suspects) > 1 {
 		if proven || slices.ContainsFunc(suspects, func(h *hook) bool { return h.Fails != "" }) {
@@ -77,17 +80,50 @@ func (t *try) hangs(answered map[*hook]bool, proven, twice bool) {
 	}
 }
 
+// share says of kinds for which there was no request that another one got no answer of their Service, or that there is no way to it.
+func share(tries []try, answers []answer) {
+	own := asked(tries, answers)
+	for i := range tries {
+		t, a := &tries[i], &answers[i]
+		if len(t.converts) < 2 || !a.hung && !noWay.MatchString(conversionFailure(a.err)) {
+			continue
+		}
+		first := t.converts[0]
+		for _, called := range t.converts[1:] {
+			if called.Fails == "" && own[called] == nil {
+				called.Fails = "its Service did not answer for " + first.Object + ", and was not asked for this one: " + first.Fails
+			}
+		}
+	}
+}
+
+// asked are the conversions for which there was a request of their own, with what came of it.
+func asked(tries []try, answers []answer) map[*Callout]*answer {
+	own := map[*Callout]*answer{}
+	for i := range tries {
+		if tries[i].converts != nil {
+			own[tries[i].converts[0]] = &answers[i]
+		}
+	}
+	return own
+}
+
+// conversionFailure is why objects could not be converted; empty: that is not what an error is about.
+func conversionFailure(err error) string {
+	if err == nil {
+		return ""
+	}
+	if m := failedToCon.FindStringSubmatch(err.Error()); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
 // refused keeps who has refused a request, and why. False: it was none of those that were to be asked.
 func (t *try) refused(err error, answered map[*hook]bool) bool {
 	text := err.Error()
-	if m := failedToCon.FindStringSubmatch(text); m != nil && t.converts != nil {
-		of := t.converts
-		if !notCalled.MatchString(m[1]) {
-			of = of[:1] // it answers, and about objects of this kind alone
-		}
-		for _, c := range of {
-			c.Fails = cmp.Or(c.Fails, t.what+": "+finding.Clean(redact.Text(m[1])))
-		}
+	if why := conversionFailure(err); why != "" && t.converts != nil {
+		t.converts[0].Fails = cmp.Or(t.converts[0].Fails, t.what+": "+finding.Clean(redact.Text(why)))
 		return true
 	}
 	if m := denial.FindStringSubmatch(text); m != nil {

@@ -17,7 +17,7 @@ type try struct {
 	body       map[string]any
 	op         admissionv1.OperationType
 	// asked are the webhooks that the API server asks about it, as far as is known; converts is the conversion that it needs, with those that
-	// the same Service serves.
+	// the same port of a Service serves.
 	asked    []*hook
 	converts []*Callout
 }
@@ -137,21 +137,26 @@ func (c *Collector) tries(node string) (list []try, left int) {
 	return append(list, lists...), left + others
 }
 
-// lists are requests for objects that have to be converted: one for each Service, and others of these while there is room, since a list
-// without objects asks nothing.
+// lists are requests for objects that have to be converted: one for each port of a Service, and others of these while there is room, since
+// a list without objects asks nothing.
 func (c *Collector) lists(room int) (list []try, left int) {
 	var first, more []try
-	served := map[types.NamespacedName]int{} // the first of each Service
+	type place struct {
+		service types.NamespacedName
+		port    int32
+	}
+	served := map[place]int{} // the first of each
 	for i := range c.conversions {
 		called := &c.conversions[i]
 		if called.path == "" || called.Ready == 0 || called.Lacks != "" {
 			continue
 		}
 		t := try{what: "list of objects in a version that is not stored", path: called.path, converts: []*Callout{&called.Callout}}
-		at, known := served[called.ServiceName()]
+		by := place{called.ServiceName(), called.Port}
+		at, known := served[by]
 		switch {
 		case called.Service == "" || !known:
-			served[called.ServiceName()] = len(first)
+			served[by] = len(first)
 			first = append(first, t)
 		default:
 			first[at].converts = append(first[at].converts, &called.Callout)

@@ -1,0 +1,66 @@
+package callouts
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Of kinds that one Service converts there is not room for a request for each. What is wrong with the way to it is said of those, too.
+func TestTry_ManyConversions(t *testing.T) {
+	post := `conversion webhook for example.org/v1, Kind=Toy failed: Post "https://convert.hooks.svc:443/?timeout=30s": `
+	many := func(w *world, replace ...string) {
+		for i := range mostTries {
+			replace := append([]string{"toys", fmt.Sprintf("kind%d", i)}, replace...)
+			w.definition += "," + strings.NewReplacer(replace...).Replace(newWorld().definition)
+		}
+	}
+	const left = "3 webhooks not asked: no more than 16 requests are sent"
+	for name, tt := range map[string]struct {
+		change func(*world)
+		find   int
+		err    string
+		words  string // of each finding but the first
+	}{
+		"it hangs": {func(w *world) { many(w); hangs("v1beta1/toys")(w) }, 4, "", "its Service did not answer for CustomResourceDefinition/toys.example.org, and was not asked for this one: two"},
+		"nothing listens": {func(w *world) {
+			many(w)
+			answers(500, post+"dial tcp 10.96.0.7:443: connect: connection refused", "v1beta1/toys")(w)
+		}, 4, "", "was not asked for this one"},
+		"its certificate is another's": {func(w *world) {
+			many(w)
+			answers(500, post+"tls: failed to verify certificate: x509: unknown authority", "v1beta1/toys")(w)
+		}, 1, "", ""},
+		"another port hangs": {func(w *world) { onPort(w); many(w, `"convert"`, `"convert", "port": 8443`); hangs("v1beta1/toys")(w) }, 1, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			tt.change(w)
+			found, err := w.look(t)
+			if len(found) != tt.find || (err == nil) != (tt.err == "") || err != nil && err.Error() != tt.err {
+				t.Fatalf("%d findings, %v, want %d, %q: %+v", len(found), err, tt.find, tt.err, found)
+			}
+			for _, f := range found {
+				if f.Object != "CustomResourceDefinition/toys.example.org" && !strings.Contains(f.Message, tt.words) {
+					t.Errorf("got %+v", f)
+				}
+			}
+		})
+	}
+	w := newWorld()
+	for i := range mostTries { // each by a Service of its own
+		name := fmt.Sprintf("convert%d", i)
+		w.services[name], w.ready[name] = w.services["convert"].DeepCopy(), 1
+		w.services[name].Name = name
+		w.definition += "," + strings.NewReplacer("toys", fmt.Sprintf("kind%d", i), `"convert"`, `"`+name+`"`).Replace(newWorld().definition)
+	}
+	if found, err := w.look(t); len(found) > 0 || err == nil || err.Error() != left {
+		t.Errorf("by many: got %+v, %v, want %s", found, err, left)
+	}
+}
+
+func onPort(w *world) {
+	w.services["convert"].Spec.Ports = append(w.services["convert"].Spec.Ports, corev1.ServicePort{Port: 8443})
+}
