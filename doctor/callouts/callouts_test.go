@@ -31,7 +31,7 @@ type world struct {
 	ready      map[string]int
 	definition string
 	namespaces map[string]labels.Set
-	// answer is the API server's to a request.
+	// answer is the API server's to a request: 200 with a message is a list.
 	answer func(r *http.Request, body string) (code int, message string)
 	// ends cancels the questions.
 	ends context.CancelFunc
@@ -78,6 +78,10 @@ func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	code, message := w.answer(r, string(body))
 	if code == 0 { // no answer
 		<-r.Context().Done()
+		return
+	}
+	if code == http.StatusOK && message != "" {
+		_, _ = io.WriteString(out, message)
 		return
 	}
 	reasons := map[int]string{500: "InternalError", 403: "Forbidden", 429: "TooManyRequests", 503: "ServiceUnavailable", 200: ""}

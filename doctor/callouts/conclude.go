@@ -108,6 +108,25 @@ func asked(tries []try, answers []answer) map[*Callout]*answer {
 	return own
 }
 
+// unasked is of how many conversions nothing is known: there was no request of their own, and those for others of their Service were
+// for lists without objects, or failed for a reason of that kind.
+func unasked(tries []try, answers []answer) int {
+	own := asked(tries, answers)
+	count := 0
+	for i := range tries {
+		of := tries[i].converts
+		if slices.ContainsFunc(of, func(called *Callout) bool { return own[called] != nil && own[called].items }) {
+			continue
+		}
+		for _, called := range of {
+			if own[called] == nil && called.Fails == "" {
+				count++
+			}
+		}
+	}
+	return count
+}
+
 // conversionFailure is why objects could not be converted; empty: that is not what an error is about.
 func conversionFailure(err error) string {
 	if err == nil {

@@ -30,6 +30,8 @@ type answer struct {
 	err error
 	// hung says that there was none in time, and twice that the second request got none either.
 	hung, twice bool
+	// items says that the list has an object.
+	items bool
 }
 
 // Try asks, as dry runs, for writes about which the API server asks webhooks, and for lists whose objects are converted. The error
@@ -56,6 +58,7 @@ func (c *Collector) Try(ctx context.Context, client rest.Interface, node string)
 		})
 	}
 	unknown := c.conclude(tries, answers)
+	left += unasked(tries, answers)
 	switch {
 	case unknown != nil:
 		return unknown
@@ -104,7 +107,14 @@ func (t *try) ask(ctx context.Context, client rest.Interface, lasts time.Duratio
 		}
 		request = request.AbsPath(t.path).Param("dryRun", metav1.DryRunAll).Body(body)
 	}
-	err := request.MaxRetries(0).Do(bounded).Error() // 429 is an answer
-	hung := err != nil && ctx.Err() == nil && (errors.Is(bounded.Err(), context.DeadlineExceeded) || apierrors.IsTimeout(err))
-	return answer{err: err, hung: hung}
+	result := request.MaxRetries(0).Do(bounded) // 429 is an answer
+	a := answer{err: result.Error()}
+	a.hung = a.err != nil && ctx.Err() == nil && (errors.Is(bounded.Err(), context.DeadlineExceeded) || apierrors.IsTimeout(a.err))
+	var list struct {
+		Items []json.RawMessage `json:"items"`
+	}
+	if data, err := result.Raw(); err == nil && t.converts != nil {
+		a.items = json.Unmarshal(data, &list) == nil && len(list.Items) > 0
+	}
+	return a
 }

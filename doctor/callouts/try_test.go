@@ -32,8 +32,10 @@ func TestTry_ManyConversions(t *testing.T) {
 		"its certificate is another's": {func(w *world) {
 			many(w)
 			answers(500, post+"tls: failed to verify certificate: x509: unknown authority", "v1beta1/toys")(w)
-		}, 1, "", ""},
-		"another port hangs": {func(w *world) { onPort(w); many(w, `"convert"`, `"convert", "port": 8443`); hangs("v1beta1/toys")(w) }, 1, "", ""},
+		}, 1, left, ""},
+		"another port hangs":            {func(w *world) { onPort(w); many(w, `"convert"`, `"convert", "port": 8443`); hangs("v1beta1/toys")(w) }, 1, left, ""},
+		"no list has an object":         {func(w *world) { many(w) }, 0, left, ""},
+		"a list of another has objects": {func(w *world) { many(w); answers(200, `{"items": [{}]}`, "v1beta1/kind3")(w) }, 0, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
