@@ -40,11 +40,21 @@ func (c *Collector) Try(ctx context.Context, client rest.Interface, node string)
 	tries, left := c.tries(node)
 	answers := make([]answer, len(tries))
 	lasts := cmp.Or(c.patience, patience)
+	// what no webhook is asked about, and for which the API server has to ask etcd
+	read := try{path: "/api/v1/namespaces/kube-system/configmaps/kube-root-ca.crt"}
+	var other answer
+	var beside sync.WaitGroup
+	beside.Go(func() { other = read.ask(ctx, client, lasts) })
 	each(len(tries), func(i int) { answers[i] = tries[i].ask(ctx, client, lasts) })
-	if slices.ContainsFunc(answers, func(a answer) bool { return a.hung }) {
-		if !serves(ctx, client) {
-			return fmt.Errorf("the API server does not answer other requests either: %w", context.DeadlineExceeded)
+	beside.Wait()
+	serves := other.err == nil || apierrors.IsNotFound(other.err) || apierrors.IsForbidden(other.err)
+	if !serves && slices.ContainsFunc(answers, func(a answer) bool { return a.hung }) {
+		if err := ctx.Err(); err != nil { // it had no time to answer
+			return err
 		}
+		return fmt.Errorf("the API server does not answer other requests either: %w", context.DeadlineExceeded)
+	}
+	if slices.ContainsFunc(answers, func(a answer) bool { return a.hung }) {
 		each(len(tries), func(i int) {
 			if !answers[i].hung || ctx.Err() != nil {
 				return
@@ -68,14 +78,6 @@ func (c *Collector) Try(ctx context.Context, client rest.Interface, node string)
 		return fmt.Errorf("%s not asked: no more than %d requests are sent", finding.Count(left, "webhook"), mostTries)
 	}
 	return nil
-}
-
-// serves says that the API server answers what no webhook is asked about, and for which it has to ask etcd.
-func serves(ctx context.Context, client rest.Interface) bool {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	_, err := client.Get().AbsPath("/api/v1/namespaces/kube-system/configmaps/kube-root-ca.crt").MaxRetries(0).DoRaw(ctx)
-	return err == nil || apierrors.IsNotFound(err) || apierrors.IsForbidden(err)
 }
 
 func each(n int, do func(int)) {

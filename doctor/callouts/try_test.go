@@ -1,7 +1,10 @@
 package callouts
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -65,4 +68,18 @@ func TestTry_ManyConversions(t *testing.T) {
 
 func onPort(w *world) {
 	w.services["convert"].Spec.Ports = append(w.services["convert"].Spec.Ports, corev1.ServicePort{Port: 8443})
+}
+
+// That the time ends while the API server is asked something else does not show that it does not answer.
+func TestTry_Ends(t *testing.T) {
+	w := newWorld()
+	w.answer = func(r *http.Request, _ string) (int, string) {
+		if strings.Contains(r.URL.Path, "kube-system/configmaps") {
+			w.ends()
+		}
+		return 0, ""
+	}
+	if found, err := w.look(t); len(found) > 0 || !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "other requests") {
+		t.Errorf("got %+v, %v", found, err)
+	}
 }
