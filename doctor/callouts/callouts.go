@@ -52,6 +52,8 @@ type Callout struct {
 	Lacks string `json:"lacks,omitempty"`
 	// Fails is what was seen when it was asked. Empty: it has answered, or was not asked.
 	Fails string `json:"fails,omitempty"`
+	// Unsure says that it may be another webhook that fails.
+	Unsure bool `json:"unsure,omitempty"`
 }
 
 // ServiceName is that of the Service that serves it; an empty one where none does.

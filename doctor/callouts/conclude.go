@@ -9,6 +9,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/redact"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
 
 // The words of the API server: k8s.io/apiserver pkg/admission/plugin/webhook/errors, k8s.io/apiextensions-apiserver
@@ -22,17 +23,33 @@ var (
 	noWay = regexp.MustCompile(`^Post "[^"]*": (?:dial tcp |service "[^"]*" not found|no endpoints available for service )`)
 )
 
+// shown are webhooks that have answered: surely, or perhaps, if they were asked at all.
+type shown struct {
+	surely, perhaps map[*hook]bool
+}
+
+func newShown() *shown { return &shown{surely: map[*hook]bool{}, perhaps: map[*hook]bool{}} }
+
+// take keeps what a request without a refusal shows.
+func (s *shown) take(t *try) {
+	for _, h := range t.asked {
+		if t.surely(h) {
+			s.surely[h] = true
+		} else {
+			s.perhaps[h] = true
+		}
+	}
+}
+
 // conclude says of each callout what the requests have shown. Of several about which one request was, and which did not answer, those
 // that have answered another are left out; if that leaves several, it is not known which.
 func (c *Collector) conclude(tries []try, answers []answer) error {
-	answered := map[*hook]bool{}
+	answered := newShown()
 	var unknown error
 	for i, a := range answers {
 		switch {
 		case a.err == nil, byQuota(a.err):
-			for _, h := range tries[i].asked {
-				answered[h] = answered[h] || tries[i].surely(h)
-			}
+			answered.take(&tries[i])
 		case a.hung:
 		case tries[i].refused(a.err, answered):
 		case apierrors.IsNotFound(a.err), apierrors.IsInvalid(a.err): // what was to be changed is gone, or another rule stands before
@@ -66,18 +83,36 @@ func (t *try) unanswered(a *answer) string {
 }
 
 // hangs says of a request without an answer which webhook is why: where proven, only if no other can be.
-func (t *try) hangs(answered map[*hook]bool, proven bool, a *answer) {
-	why := t.unanswered(a)
-	suspects := slices.DeleteFunc(slices.Clone(t.asked), func(h *hook) bool { return answered[h] })
-	if len(suspects) > 1 {
-		if proven || slices.ContainsFunc(suspects, func(h *hook) bool { return h.Fails != "" }) {
-			return
-		}
-		why += ", about which " + finding.Count(len(suspects), "webhook") + " are asked"
+func (t *try) hangs(others *shown, proven bool, a *answer) {
+	suspects := without(t.asked, others.surely)
+	if len(suspects) > 1 && (proven || slices.ContainsFunc(suspects, func(h *hook) bool { return h.Fails != "" })) {
+		return
+	}
+	about := ""
+	if first := without(suspects, others.perhaps); len(suspects) > 1 && len(first) == 1 {
+		rest := without(suspects, map[*hook]bool{first[0]: true})
+		about = " (also asked, and answering elsewhere as far as is known: " + nodes.Some(names(rest), 3) + ")"
+		suspects = first
+	} else if len(suspects) > 1 {
+		about = ", about which " + finding.Count(len(suspects), "webhook") + " are asked"
 	}
 	for _, h := range suspects {
-		h.Fails = cmp.Or(h.Fails, why)
+		if h.Fails == "" {
+			h.Fails, h.Unsure = t.unanswered(a)+about, len(suspects) > 1
+		}
 	}
+}
+
+func without(list []*hook, some map[*hook]bool) []*hook {
+	return slices.DeleteFunc(slices.Clone(list), func(h *hook) bool { return some[h] })
+}
+
+func names(list []*hook) []string {
+	var all []string
+	for _, h := range list {
+		all = append(all, h.Name)
+	}
+	return all
 }
 
 // share says of kinds for which there was no request that another one got no answer of their Service, or that there is no way to it.
@@ -139,7 +174,7 @@ func conversionFailure(err error) string {
 }
 
 // refused keeps who has refused a request, and why. False: it was none of those that were to be asked.
-func (t *try) refused(err error, answered map[*hook]bool) bool {
+func (t *try) refused(err error, answered *shown) bool {
 	text := err.Error()
 	if why := conversionFailure(err); why != "" && t.converts != nil {
 		t.converts[0].Fails = cmp.Or(t.converts[0].Fails, t.what+": "+finding.Clean(redact.Text(why)))
@@ -148,7 +183,7 @@ func (t *try) refused(err error, answered map[*hook]bool) bool {
 	if m := denial.FindStringSubmatch(text); m != nil {
 		for _, h := range t.asked {
 			if h.Name == m[1] {
-				answered[h] = true
+				answered.surely[h] = true
 			}
 		}
 		return true

@@ -105,6 +105,8 @@ func (c *Callout) fails(why string) finding.Finding {
 	}
 	f := finding.CalloutFails.New(c.Object, what+": "+why+does)
 	switch {
+	case c.Unsure: // whoever lets the wrong one pass disarms it for nothing
+		f.Next = "see which of them answers: " + lookAtAll
 	case c.Name != "":
 		f.Next = "correct its Service, its pods or its certificate; or, until they answer: " + c.Ignored()
 	case name.MatchString(c.Namespace) && name.MatchString(c.Service):
@@ -116,12 +118,15 @@ func (c *Callout) fails(why string) finding.Finding {
 // name is one that may become a part of a command: a snapshot may have been written by anyone.
 var name = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
 
+// lookAtAll shows all webhooks.
+const lookAtAll = "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations"
+
 // Ignored is the command that has one webhook refuse nothing, and hold up nothing for long, while it does not answer; the others of its
 // configuration stay as they are. It is refused where the webhook is not at its index any more.
 func (c *Callout) Ignored() string {
 	kind, object, _ := strings.Cut(c.Object, "/")
 	if !name.MatchString(object) || !name.MatchString(c.Name) {
-		return "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations"
+		return lookAtAll
 	}
 	at := fmt.Sprintf("/webhooks/%d/", c.Index)
 	return fmt.Sprintf(`kubectl patch %s/%s --type=json -p '[{"op":"test","path":"%sname","value":"%s"},`+

@@ -8,8 +8,31 @@ import (
 	"strings"
 	"testing"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 )
+
+// Where several webhooks may be why, none is disarmed; where one has answered as far as is known, the other is.
+func TestTry_Remedies(t *testing.T) {
+	w := newWorld()
+	hangs("shop/ingresses")(w)
+	w.mutating.Rules, w.mutating.NamespaceSelector = w.validating.Rules, w.validating.NamespaceSelector
+	found, err := w.look(t)
+	if err != nil || len(found) != 2 {
+		t.Fatalf("got %+v, %v", found, err)
+	}
+	for _, f := range found {
+		if f.Next != "see which of them answers: "+lookAtAll || !strings.Contains(f.Message, "about which 2 webhooks are asked") {
+			t.Errorf("by one of two: %+v", f)
+		}
+	}
+	w = newWorld()
+	hangs("shop/ingresses")(w)
+	w.mutating.MatchConditions = []admissionv1.MatchCondition{{Name: "x", Expression: "true"}}
+	if found, err = w.look(t); err != nil || len(found) != 1 || !strings.Contains(found[0].Next, "kubectl patch validatingwebhookconfiguration/gate") {
+		t.Errorf("by one that was not seen to answer: %+v, %v", found, err)
+	}
+}
 
 // Of kinds that one Service converts there is not room for a request for each. What is wrong with the way to it is said of those, too.
 func TestTry_ManyConversions(t *testing.T) {
