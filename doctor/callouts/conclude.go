@@ -2,8 +2,10 @@ package callouts
 
 import (
 	"cmp"
+	"fmt"
 	"regexp"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -30,26 +32,42 @@ type shown struct {
 
 func newShown() *shown { return &shown{surely: map[*hook]bool{}, perhaps: map[*hook]bool{}} }
 
-// take keeps what a request without a refusal shows.
-func (s *shown) take(t *try) {
+// take keeps what a request without a refusal shows. A webhook that fails open may have been given up.
+func (s *shown) take(t *try, a *answer) {
 	for _, h := range t.asked {
-		if t.surely(h) {
+		switch {
+		case h.givenUp(a.took):
+		case t.surely(h):
 			s.surely[h] = true
-		} else {
+		default:
 			s.perhaps[h] = true
 		}
 	}
 }
 
+// givenUp says that after such a time the API server may serve a request without this webhook's answer.
+func (h *hook) givenUp(took time.Duration) bool {
+	return !h.Closed && took >= time.Duration(h.Timeout)*time.Second
+}
+
+// slow says that a request was served, perhaps only since a webhook was given up.
+func (t *try) slow(a *answer) bool {
+	return a.served() && slices.ContainsFunc(t.asked, func(h *hook) bool { return h.givenUp(a.took) })
+}
+
 // conclude says of each callout what the requests have shown. Of several about which one request was, and which did not answer, those
 // that have answered another are left out; if that leaves several, it is not known which.
 func (c *Collector) conclude(tries []try, answers []answer) error {
-	answered := newShown()
+	// of a slow request, only those are left out that have answered another in less than the shortest timeout
+	answered, quick := newShown(), newShown()
 	var unknown error
-	for i, a := range answers {
-		switch {
-		case a.err == nil, byQuota(a.err):
-			answered.take(&tries[i])
+	for i := range answers {
+		switch a := &answers[i]; {
+		case a.served():
+			answered.take(&tries[i], a)
+			if a.took < shortest {
+				quick.take(&tries[i], a)
+			}
 		case a.hung:
 		case tries[i].refused(a.err, answered):
 		case apierrors.IsNotFound(a.err), apierrors.IsInvalid(a.err): // what was to be changed is gone, or another rule stands before
@@ -58,22 +76,21 @@ func (c *Collector) conclude(tries []try, answers []answer) error {
 		}
 	}
 	for _, proven := range []bool{true, false} {
-		for i, a := range answers {
-			switch {
+		for i := range answers {
+			switch a := &answers[i]; {
 			case a.hung && tries[i].converts != nil:
 				called := tries[i].converts[0]
-				called.Fails = cmp.Or(called.Fails, tries[i].unanswered(&a))
+				called.Fails = cmp.Or(called.Fails, tries[i].unanswered(a))
 			case a.hung:
-				tries[i].hangs(answered, proven, &a)
+				tries[i].hangs(answered, proven, a)
+			case a.twice:
+				tries[i].hangs(quick, proven, a)
 			}
 		}
 	}
 	share(tries, answers)
 	return unknown
 }
-
-// byQuota says that a request was refused because of a quota, which the API server checks after all webhooks.
-func byQuota(err error) bool { return apierrors.IsForbidden(err) && quota.MatchString(err.Error()) }
 
 func (t *try) unanswered(a *answer) string {
 	if a.twice {
@@ -82,7 +99,7 @@ func (t *try) unanswered(a *answer) string {
 	return "a request got no answer within 5 s: " + t.what
 }
 
-// hangs says of a request without an answer which webhook is why: where proven, only if no other can be.
+// hangs says of a request without an answer, or that was served slowly, which webhook is why: where proven, only if no other can be.
 func (t *try) hangs(others *shown, proven bool, a *answer) {
 	suspects := without(t.asked, others.surely)
 	if len(suspects) > 1 && (proven || slices.ContainsFunc(suspects, func(h *hook) bool { return h.Fails != "" })) {
@@ -97,8 +114,12 @@ func (t *try) hangs(others *shown, proven bool, a *answer) {
 		about = ", about which " + finding.Count(len(suspects), "webhook") + " are asked"
 	}
 	for _, h := range suspects {
-		if h.Fails == "" {
-			h.Fails, h.Unsure = t.unanswered(a)+about, len(suspects) > 1
+		why := t.unanswered(a)
+		if !a.hung {
+			why = fmt.Sprintf("two requests were held up for its timeout of %d s each, and served without it: %s", h.Timeout, t.what)
+		}
+		if h.Fails == "" && (a.hung || h.givenUp(a.took)) {
+			h.Fails, h.Unsure = why+about, len(suspects) > 1
 		}
 	}
 }

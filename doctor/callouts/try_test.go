@@ -7,10 +7,48 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 )
+
+// A webhook that fails open is given up after its timeout, and the request served: that it has answered is not shown.
+func TestTry_GivenUp(t *testing.T) {
+	for name, tt := range map[string]struct {
+		policy admissionv1.FailurePolicyType
+		takes  time.Duration
+		once   bool
+		want   string
+	}{
+		"it hangs":                       {admissionv1.Ignore, 1050 * time.Millisecond, false, "two requests were held up for its timeout of 1 s each, and served without it: new ingresses in namespace shop: each"},
+		"it was slow once":               {admissionv1.Ignore, 1050 * time.Millisecond, true, ""},
+		"it answers":                     {admissionv1.Ignore, 50 * time.Millisecond, false, ""},
+		"it fails closed, and is served": {admissionv1.Fail, 1050 * time.Millisecond, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			w.patience = 4 * time.Second
+			w.validating.FailurePolicy, w.validating.TimeoutSeconds = new(tt.policy), new(int32(1))
+			asked := 0
+			w.answer = func(r *http.Request, _ string) (int, string) {
+				if strings.Contains(r.URL.Path, "shop/ingresses") {
+					if asked++; asked == 1 || !tt.once {
+						time.Sleep(tt.takes)
+					}
+				}
+				return http.StatusOK, ""
+			}
+			found, err := w.look(t)
+			if err != nil || (len(found) == 1) != (tt.want != "") {
+				t.Fatalf("got %+v, %v", found, err)
+			}
+			if tt.want != "" && (found[0].ID != "Q14" || found[0].Object != "ValidatingWebhookConfiguration/gate" || !strings.Contains(found[0].Message, tt.want)) {
+				t.Errorf("got %+v, want %s", found[0], tt.want)
+			}
+		})
+	}
+}
 
 // Where several webhooks may be why, none is disarmed; where one has answered as far as is known, the other is.
 func TestTry_Remedies(t *testing.T) {
