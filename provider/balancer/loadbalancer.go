@@ -133,20 +133,14 @@ func (b *Balancer) notYet(w *watched) error {
 	return api.NewRetryError("look at load balancers: "+w.name+" are not known yet", retryAfter)
 }
 
-// until polls until done, and returns false if that takes too long.
-func (b *Balancer) until(ctx context.Context, done func() bool) bool {
-	for deadline := time.Now().Add(patience); ; {
-		if done() {
-			return true
-		}
-		if time.Now().After(deadline) || ctx.Err() != nil {
-			return false
-		}
+// until polls until done, or until that takes too long.
+func (b *Balancer) until(ctx context.Context, done func() bool) {
+	for deadline := time.Now().Add(patience); !done() && time.Now().Before(deadline) && ctx.Err() == nil; {
 		time.Sleep(lookEvery)
 	}
 }
 
-// outcomeOf returns nil as long as no pass has seen the Service as it is asked about, or newer.
+// statusOf returns nil as long as no pass has seen the Service as it is asked about, or newer.
 func (b *Balancer) statusOf(service *corev1.Service) *evaluation.Status {
 	b.mu.Lock()
 	defer b.mu.Unlock()
