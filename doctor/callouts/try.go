@@ -67,7 +67,7 @@ func (c *Collector) Try(ctx context.Context, client rest.Interface, node string)
 	brisk := serves && other.took < shortest/2
 	each(len(tries), func(i int) {
 		first := answers[i]
-		if ctx.Err() != nil || !first.hung && !(brisk && tries[i].slow(&first)) {
+		if again := first.hung || brisk && tries[i].slow(&first); ctx.Err() != nil || !again {
 			return
 		}
 		second := tries[i].ask(ctx, client, lasts)
