@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
@@ -195,7 +197,7 @@ func (a *allocation) renews(c *Claim) string {
 func (a *allocation) renewOne(as *Assignment, pool string, c *Claim) {
 	key := LeaseKey{pool, as.Service.UID, c.Address.Is6()}
 	if other := a.held[key]; other != nil && other != c { // it has another address under that key, which is to be released first
-		a.keepAsIs(as, c)
+		a.keepAsIs(NameOf(as.Service), c)
 		return
 	}
 	if !a.answered(as, c, key) {
@@ -227,13 +229,11 @@ func (a *allocation) renewOne(as *Assignment, pool string, c *Claim) {
 }
 
 // keepAsIs asks for an address under the key of a former owner. Of two Services that have exchanged theirs, each has the other's key.
-func (a *allocation) keepAsIs(as *Assignment, c *Claim) {
+func (a *allocation) keepAsIs(name types.NamespacedName, c *Claim) {
 	if c.NextLease.UID != "" || c.Lease.UID == "" || a.ipamOf(c.Lease.Pool) == nil {
 		return
 	}
-	call := callFor(c.Lease, as)
-	call.Address, call.Wanted = c.Address, c.Address
-	a.Calls[c.Lease] = call
+	a.Calls[c.Lease] = &LeaseCall{Key: c.Lease, Service: name, Address: c.Address, Wanted: c.Address}
 }
 
 // answered takes the answer for the next lease of a claim, and returns whether the claim may have another one. The lease of a former owner
