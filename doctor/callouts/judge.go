@@ -105,7 +105,7 @@ func (c *Callout) fails(why string) finding.Finding {
 	}
 	f := finding.CalloutFails.New(c.Object, what+": "+why+does)
 	switch {
-	case c.Unsure: // whoever lets the wrong one pass disarms it for nothing
+	case c.Unsure: // a remedy for the wrong one would disarm it for nothing
 		f.Next = "see which of them answers: " + lookAtAll
 	case c.Name != "":
 		f.Next = "correct its Service, its pods or its certificate; or, until they answer: " + c.Ignored()

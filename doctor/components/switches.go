@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/nodestatus"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
 
@@ -109,10 +110,7 @@ func JudgeNetworks(seen *Seen, cluster Cluster) []finding.Finding {
 	var lack []string
 	for i := range j.Nodes {
 		n := &j.Nodes[i]
-		ready := slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
-			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-		})
-		if !ready && n.Spec.PodCIDR == "" && len(n.Spec.PodCIDRs) == 0 && j.Now.Sub(n.CreationTimestamp.Time) > settling {
+		if !nodestatus.IsReady(n) && n.Spec.PodCIDR == "" && len(n.Spec.PodCIDRs) == 0 && j.Now.Sub(n.CreationTimestamp.Time) > settling {
 			lack = append(lack, n.Name)
 		}
 	}

@@ -32,8 +32,7 @@ func Plain(ctx context.Context, env *workflow.Env, o NodeOptions) error {
 	packaged, err := takeAway(ctx, env, len(uses) > 0)
 	if err != nil { // or a second run would take what is half done for the former state
 		err = errors.Join(err, former.write(context.WithoutCancel(ctx), env))
-	}
-	if err == nil {
+	} else {
 		err = former.settle(ctx, env, o.Timeout, func(k *machine.Kubelet) error {
 			if mode, is := k.Flag("cloud-provider"); is && mode != "" {
 				return fmt.Errorf("it runs with --cloud-provider=%s", mode)

@@ -109,7 +109,7 @@ func cleanClusterConfiguration(r *workflow.Run, object, text string) (string, []
 // some may stay, as they are written; those of other programs always do.
 func (u *Upgrade) withoutRefused(use planner.Use) (kept string, gone []string) {
 	parts := []string{use.Value}
-	if use.Name == strings.TrimSuffix(planner.GatePrefix, ".") {
+	if use.Name == planner.Gates {
 		parts = strings.Split(use.Value, ",")
 	}
 	var left []string

@@ -135,7 +135,7 @@ func argument(arg string, at planner.Use) []planner.Use {
 
 // usesOf takes --feature-gates apart.
 func usesOf(u planner.Use) []planner.Use {
-	if u.Name != strings.TrimSuffix(planner.GatePrefix, ".") {
+	if u.Name != planner.Gates {
 		return []planner.Use{u}
 	}
 	var list []planner.Use
@@ -222,7 +222,7 @@ func containerUses(c corev1.Container, at planner.Use) []planner.Use {
 	var list []planner.Use
 	args := slices.Concat(c.Command, c.Args)
 	for i, arg := range args {
-		if arg == "--"+strings.TrimSuffix(planner.GatePrefix, ".") && i+1 < len(args) {
+		if arg == "--"+planner.Gates && i+1 < len(args) {
 			arg += "=" + args[i+1]
 		}
 		if strings.HasPrefix(arg, "-") {

@@ -23,6 +23,16 @@ import (
 // newIdle is a Balancer without an API server, whose caches are known and have what tests add. It makes no passes.
 func newIdle(t *testing.T) *Balancer {
 	t.Helper()
+	b := newOffline(t)
+	for _, w := range append(b.caches.own(), b.caches.nodes, b.caches.services) {
+		w.absent.Store(true)
+	}
+	return b
+}
+
+// newOffline is a Balancer without an API server, whose caches are empty.
+func newOffline(t *testing.T) *Balancer {
+	t.Helper()
 	config := &rest.Config{Host: "127.0.0.1:1"} // nothing is sent
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -38,9 +48,6 @@ func newIdle(t *testing.T) *Balancer {
 	})
 	if err != nil {
 		t.Fatal(err)
-	}
-	for _, w := range append(b.caches.own(), b.caches.nodes, b.caches.services) {
-		w.absent.Store(true)
 	}
 	return b
 }

@@ -9,9 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -22,22 +19,7 @@ import (
 
 // What /metrics shows of a pass, of pools and of peers; and nothing before the first pass.
 func TestMetrics(t *testing.T) {
-	config := &rest.Config{Host: "127.0.0.1:1"} // nothing is sent
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	clients, err := objects.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	factory := informers.NewSharedInformerFactory(client, 0).Core().V1()
-	b, err := New(Settings{
-		Client: client, Objects: clients, Nodes: factory.Nodes().Informer(), Services: factory.Services().Informer(), Now: time.Now,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := newOffline(t)
 	b.RegisterMetrics()
 	if got := gathered(t); len(got) > 0 {
 		t.Errorf("before the first pass it shows %v", got)

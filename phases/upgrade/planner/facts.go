@@ -97,8 +97,11 @@ const (
 	Proxy             Component = "kube-proxy"
 )
 
-// GatePrefix begins the name of a Use that is a feature gate.
-const GatePrefix = "feature-gates."
+// Gates is the argument with feature gates. GatePrefix begins the name of a Use that is one of them.
+const (
+	Gates      = "feature-gates"
+	GatePrefix = Gates + "."
+)
 
 // KubeletConfiguration is where a kubelet has what it does not have by its arguments.
 const KubeletConfiguration = "the kubelet's configuration"

@@ -300,9 +300,8 @@ func (a *allocation) record() {
 	}
 	a.recall(claimed)
 	for key, call := range a.Calls {
-		_, asked := a.Leases[key] // it is in memory, too
-		asked = asked && call.From.UID == ""
-		call.Recorded = call.Recorded || written[key] || asked
+		_, remembered := a.Leases[key]
+		call.Recorded = call.Recorded || written[key] || remembered && call.From.UID == ""
 		if !call.Release && !claimed[key] {
 			a.Records[key.UID] = append(a.Records[key.UID], key)
 		}

@@ -100,7 +100,7 @@ func (k *Keeper) Set(orders map[allocator.LeaseKey]Order) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := time.Now()
-	changed := map[string]bool{} // pools
+	moved := map[string]bool{} // pools
 	for key, e := range k.entries {
 		if _, there := orders[key]; there {
 			continue
@@ -122,14 +122,14 @@ func (k *Keeper) Set(orders map[allocator.LeaseKey]Order) {
 		}
 		if e.order.contact() != order.contact() {
 			delete(k.holds, key.Pool) // of the former one
-			changed[key.Pool] = changed[key.Pool] || e.order.IPAM.URL != order.IPAM.URL
+		}
+		if e.order.IPAM.URL != order.IPAM.URL {
+			moved[key.Pool] = true
 		}
 		e.replace(order, now)
 	}
-	for pool, is := range changed {
-		if is {
-			klog.InfoS("The IPAM of an AddressPool has another URL, and is asked for all addresses. The former one keeps its entries", "pool", pool)
-		}
+	for pool := range moved {
+		klog.InfoS("The IPAM of an AddressPool has another URL, and is asked for all addresses. The former one keeps its entries", "pool", pool)
 	}
 	k.look()
 }
