@@ -87,6 +87,8 @@ const (
 	MachinesStateAnnotation = "ccmadm.dev/inventory-state"
 	// MachinesStale is what its value begins with where the latest reading was rejected; the reason follows.
 	MachinesStale = "Stale: "
+	// MachinesTermAnnotation on it counts the processes that have led: an earlier leader does not replace the copy of a later one.
+	MachinesTermAnnotation = "ccmadm.dev/inventory-term"
 	// DeletionsAnnotation on it says when which Nodes were deleted lately, for the budget of the next process.
 	DeletionsAnnotation = "ccmadm.dev/machines-deleted"
 	// MachineLabel on a Node names the listed machine that it is, and RackLabel its rack.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,6 +34,9 @@ type Saved struct {
 	Document []byte
 	// Dropped are taints that it lists no more, and that Nodes may still have, by the machine's ID.
 	Dropped map[string][]corev1.Taint
+	// Term counts the processes that have led. A leader that was paused may go on after the next one has begun: what has a
+	// higher term is newer than anything it has.
+	Term int
 }
 
 // Load returns what the process before has saved, without a document if that is nothing.
@@ -44,13 +48,13 @@ func (c Copy) Load(ctx context.Context) (Saved, error) {
 	if err != nil {
 		return Saved{}, fmt.Errorf("load the last good inventory: %w", err)
 	}
-	saved := Saved{Dropped: map[string][]corev1.Taint{}}
+	saved := Saved{Dropped: map[string][]corev1.Taint{}, Term: termOf(object)}
 	saved.Document, err = unpack(object.BinaryData[v1alpha1.LastGoodMachinesKey])
 	if err == nil {
 		err = saved.unpackDropped(object.BinaryData[v1alpha1.DroppedTaintsKey])
 	}
 	if err != nil {
-		return Saved{}, fmt.Errorf("load the last good inventory from ConfigMap/%s/%s: %w: %w", c.Namespace, c.Name, errDamaged, err)
+		return Saved{Term: saved.Term}, fmt.Errorf("load the last good inventory from ConfigMap/%s/%s: %w: %w", c.Namespace, c.Name, errDamaged, err)
 	}
 	return saved, nil
 }
@@ -58,7 +62,19 @@ func (c Copy) Load(ctx context.Context) (Saved, error) {
 // errDamaged says that the copy is there and cannot be unpacked.
 var errDamaged = errors.New("it is damaged")
 
-// Save keeps a document and the taints in one write, and says how up to date it is.
+// errLaterLeader says that the copy is of a process that began to lead later.
+var errLaterLeader = errors.New("a later leader has saved one")
+
+// termOf returns 0 where there is none that can be read.
+func termOf(object *corev1.ConfigMap) int {
+	term, err := strconv.ParseUint(object.Annotations[v1alpha1.MachinesTermAnnotation], 10, 31)
+	if err != nil {
+		return 0
+	}
+	return int(term)
+}
+
+// Save keeps a document and the taints in one write, and says how up to date it is. The copy of a later leader is left as it is.
 func (c Copy) Save(ctx context.Context, saved Saved, state string) error {
 	document, err := pack(saved.Document)
 	if err != nil {
@@ -74,9 +90,14 @@ func (c Copy) Save(ctx context.Context, saved Saved, state string) error {
 			return err
 		}
 	}
-	return c.change(ctx, func(object *corev1.ConfigMap) {
+	return c.change(ctx, func(object *corev1.ConfigMap) error {
+		if termOf(object) > saved.Term {
+			return errLaterLeader
+		}
 		object.Annotations[v1alpha1.MachinesStateAnnotation] = state
+		object.Annotations[v1alpha1.MachinesTermAnnotation] = strconv.Itoa(saved.Term)
 		object.BinaryData = data
+		return nil
 	})
 }
 
@@ -137,11 +158,14 @@ func (c Copy) SaveDeletions(ctx context.Context, deletions map[types.UID]time.Ti
 	if err != nil {
 		return err
 	}
-	return c.change(ctx, func(object *corev1.ConfigMap) { object.Annotations[v1alpha1.DeletionsAnnotation] = string(text) })
+	return c.change(ctx, func(object *corev1.ConfigMap) error {
+		object.Annotations[v1alpha1.DeletionsAnnotation] = string(text)
+		return nil
+	})
 }
 
 // change writes the ConfigMap with an edit, and makes it if it is not there.
-func (c Copy) change(ctx context.Context, edit func(*corev1.ConfigMap)) error {
+func (c Copy) change(ctx context.Context, edit func(*corev1.ConfigMap) error) error {
 	client := c.Client.CoreV1().ConfigMaps(c.Namespace)
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		object, err := client.Get(ctx, c.Name, metav1.GetOptions{})
@@ -156,7 +180,9 @@ func (c Copy) change(ctx context.Context, edit func(*corev1.ConfigMap)) error {
 			object.Annotations = map[string]string{}
 		}
 		metav1.SetMetaDataLabel(&object.ObjectMeta, v1alpha1.ManagedByLabel, v1alpha1.FieldManager)
-		edit(object)
+		if err := edit(object); err != nil {
+			return err
+		}
 		if there {
 			_, err = client.Update(ctx, object, metav1.UpdateOptions{})
 		} else {

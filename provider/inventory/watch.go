@@ -25,6 +25,7 @@ type Watcher struct {
 	// Ready returns once a reading can be compared with the copy of the process before. Without a copy nothing waits.
 	Ready func()
 
+	term   int       // of this process; 0 as long as that of the one before is not known
 	kept   Saved     // in the copy
 	state  string    // of the copy
 	looked time.Time // at the copy
@@ -36,6 +37,7 @@ type Watcher struct {
 // process before, so that Nodes can be served if the source is away.
 func (w *Watcher) Run(ctx context.Context) {
 	saved, err := w.load(ctx)
+	w.begin(saved, err)
 	if err == nil && saved.Document != nil {
 		err = w.Store.Restore(saved)
 	}
@@ -77,6 +79,13 @@ func (w *Watcher) load(ctx context.Context) (Saved, error) {
 	}
 }
 
+// begin gives this process the term after that of the process before.
+func (w *Watcher) begin(before Saved, err error) {
+	if err == nil || errors.Is(err, errDamaged) {
+		w.term = before.Term + 1
+	}
+}
+
 // take offers a reading to the store.
 func (w *Watcher) take(ctx context.Context, document []byte, err error) {
 	changed, rejection := w.Store.Offer(document, err)
@@ -106,12 +115,17 @@ func (w *Watcher) reject(rejection *Rejection) string {
 
 // keep saves what is good, when that or its state has changed.
 func (w *Watcher) keep(ctx context.Context, saved Saved, state string) {
+	saved.Term = w.term
 	same := state == w.state && reflect.DeepEqual(saved, w.kept)
 	if saved.Document == nil || same && time.Since(w.looked) < lookInterval {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
+	if w.term == 0 {
+		w.begin(w.Copy.Load(ctx))
+		saved.Term = w.term
+	}
 	if same {
 		w.looked = time.Now()
 		there, err := w.Copy.Load(ctx)

@@ -112,8 +112,15 @@ func TestWatcher_KeepsTheCopy(t *testing.T) {
 		if got := state(); got != "Confirmed" {
 			t.Errorf("the copy that was deleted is %q", got)
 		}
-		// A leader that was paused in its last write ends it after the next one's.
-		if err := c.Save(t.Context(), Saved{Document: listing(4, 10)}, "Confirmed"); err != nil {
+		// A manager of another version knows no terms.
+		object, err := client.CoreV1().ConfigMaps("kube-system").Get(t.Context(), "machines", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if object.BinaryData[v1alpha1.LastGoodMachinesKey], err = pack(listing(4, 10)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client.CoreV1().ConfigMaps("kube-system").Update(t.Context(), object, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(lookInterval)
@@ -122,6 +129,35 @@ func TestWatcher_KeepsTheCopy(t *testing.T) {
 			t.Errorf("the copy that was overwritten is %s, %v", there.Document, err)
 		}
 	})
+}
+
+// A leader that was paused for minutes goes on, and its source is away: what it has is older than the copy of the leader that has
+// begun meanwhile, also where no inventory has a serial.
+func TestWatcher_PausedLeader(t *testing.T) {
+	for _, serials := range [][2]int{{5, 6}, {0, 0}} {
+		c := Copy{Client: fake.NewClientset(), Namespace: "kube-system", Name: "machines"}
+		lead := func(document []byte) *Watcher {
+			store, _ := newTestStore()
+			w := &Watcher{
+				Source: offers(document), Store: store, Copy: c,
+				Changed: func() {}, Ready: func() {}, Rejected: func(*Rejection) {},
+			}
+			w.Run(t.Context())
+			return w
+		}
+		older, newer := listing(serials[0], 10), listing(serials[1], 11)
+		paused := lead(older)
+		next := lead(newer)
+		paused.take(t.Context(), nil, errors.New("connection refused"))
+		there, err := c.Load(t.Context())
+		if err != nil || !bytes.Equal(there.Document, newer) {
+			t.Errorf("serials %v: the copy is %s, %v", serials, there.Document, err)
+		}
+		next.take(t.Context(), listing(serials[1], 12), nil)
+		if there, err := c.Load(t.Context()); err != nil || !bytes.Equal(there.Document, listing(serials[1], 12)) {
+			t.Errorf("serials %v: the leader's next copy is %s, %v", serials, there.Document, err)
+		}
+	}
 }
 
 // A taint that is no longer listed is known to the next leader until the machine's Node is without it, and to none after that.
