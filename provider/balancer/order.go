@@ -21,10 +21,17 @@ import (
 type order struct {
 	// layers are written one after the other, and the Services of each at once.
 	layers [][]types.NamespacedName
-	// others are between which and the Service an address moves.
+	// others are between which and the Service an address moves, and moves are those of one family.
 	others map[types.NamespacedName][]types.NamespacedName
+	moves  map[family][]types.NamespacedName
 	// overlap says that the one that gets the address comes first.
 	overlap bool
+}
+
+// family is one of a Service, which has one address of it.
+type family struct {
+	service types.NamespacedName
+	ipv6    bool
 }
 
 func orderOf(statuses map[types.NamespacedName]*evaluation.Status, overlap bool) *order {
@@ -45,7 +52,7 @@ func orderOf(statuses map[types.NamespacedName]*evaluation.Status, overlap bool)
 			}
 		}
 	}
-	o := &order{others: map[types.NamespacedName][]types.NamespacedName{}, overlap: overlap}
+	o := &order{others: map[types.NamespacedName][]types.NamespacedName{}, moves: map[family][]types.NamespacedName{}, overlap: overlap}
 	late, early := gainers, losers
 	if overlap {
 		late, early = losers, gainers
@@ -53,7 +60,9 @@ func orderOf(statuses map[types.NamespacedName]*evaluation.Status, overlap bool)
 	for address, names := range late {
 		for _, name := range names {
 			if len(early[address]) > 0 {
+				of := family{name, address.Is6()}
 				o.others[name] = append(o.others[name], early[address]...)
+				o.moves[of] = append(o.moves[of], early[address]...)
 			}
 		}
 	}

@@ -1,0 +1,79 @@
+package balancer
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+)
+
+// Addresses of both families move, and the API server refuses the write of one Service: the address of the other family moves all the
+// same, and nothing else of a Service is written that is held.
+func TestWrite_HoldsOneFamily(t *testing.T) {
+	for _, tt := range []struct {
+		name, refused string
+		overlap       bool
+		services      []string
+		want          map[string]string // after the pass; others are as before
+	}{
+		{
+			"two give to one", "old6", false,
+			[]string{"old4 192.0.2.1 -", "old6 2001:db8::1 -", "new - 192.0.2.1,2001:db8::1"},
+			map[string]string{"old4": "", "new": "192.0.2.1"},
+		},
+		{
+			"one gives to two", "new6", true,
+			[]string{"old 192.0.2.1,2001:db8::1 -", "new4 - 192.0.2.1", "new6 - 2001:db8::1"},
+			map[string]string{"old": "2001:db8::1", "new4": "192.0.2.1"},
+		},
+		{
+			"one gives and gets", "end6", true,
+			[]string{"old 192.0.2.1 -", "new 2001:db8::1,192.0.2.9 192.0.2.1", "end6 - 2001:db8::1"},
+			map[string]string{"old": "", "new": "192.0.2.1,2001:db8::1"},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			statuses := changing(tt.services...)
+			client := fake.NewClientset()
+			for name, st := range statuses {
+				st.Service.UID, st.After.UID = types.UID(name.Name), types.UID(name.Name)
+				st.After.Annotations = map[string]string{"written": "whole"}
+				if err := client.Tracker().Add(st.Service); err != nil {
+					t.Fatal(err)
+				}
+			}
+			client.PrependReactor("patch", "services", func(a clienttesting.Action) (bool, runtime.Object, error) {
+				return a.(clienttesting.PatchAction).GetName() == tt.refused, nil, apierrors.NewBadRequest("webhook denied the request")
+			})
+			b := newOffline(t)
+			b.Client, b.Recorder = client, record.NewFakeRecorder(100)
+			if err := b.write(t.Context(), &allocator.Plan{}, statuses, tt.overlap, nil); err != nil {
+				t.Fatal(err)
+			}
+			for name, st := range statuses {
+				got, err := client.Tracker().Get(corev1.SchemeGroupVersion.WithResource("services"), name.Namespace, name.Name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				service := got.(*corev1.Service)
+				want, changed := tt.want[name.Name]
+				if !changed {
+					want = address(st.Service)
+				}
+				if address(service) != want {
+					t.Errorf("%s has %q, want %q", name.Name, address(service), want)
+				}
+				if whole := want == address(st.After); (service.Annotations["written"] != "") != whole {
+					t.Errorf("%s: annotations %v, and all addresses are as they should be: %t", name.Name, service.Annotations, whole)
+				}
+			}
+		})
+	}
+}
