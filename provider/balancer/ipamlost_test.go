@@ -166,3 +166,19 @@ func TestIPAM_Annotation(t *testing.T) {
 		}
 	}
 }
+
+// A Service whose claim was lost gets back the address of its annotation from the IPAM that has it, also where a pool without an IPAM
+// comes first. That pool gives it one after the IPAM has refused the address.
+func TestIPAM_LostBehindAnotherPool(t *testing.T) {
+	for name, want := range map[string]string{"192.0.2.7": "192.0.2.7", "192.0.2.8": "198.51.100.1"} {
+		p := newPlayed(t, name)
+		first := addressPool("first", "198.51.100.1")
+		first.Spec.Priority = 1
+		w := newIPAMWorld(t, first, p.pool("192.0.2.0/28"))
+		web := w.service("web", annotated(v1alpha1.AllocatedAnnotation, "192.0.2.7"))
+		if q := w.pass(-1); q.of(web) != "" || q.reason(web) != "IPAMPending" {
+			t.Errorf("before the answer it has %q and reason %q", q.of(web), q.reason(web))
+		}
+		w.gets(web, want)
+	}
+}

@@ -56,6 +56,22 @@ func (a *allocation) leased(as *Assignment, p *Pool, ipv6 bool, wanted netip.Add
 	return nil
 }
 
+// awaits says that the IPAM of a pool was asked for the address that the Service had, and has not answered: no pool gives another one
+// before that is refused, whichever comes first.
+func (a *allocation) awaits(as *Assignment, ipv6 bool) *finding.Finding {
+	for _, p := range a.Pools {
+		key := LeaseKey{p.Name, as.Service.UID, ipv6}
+		call := a.Calls[key]
+		if call == nil || call.Release || call.Unfit || !call.Wanted.IsValid() || call.Wanted == a.Leases[key].Denied {
+			continue
+		}
+		if problem := a.leased(as, p, ipv6, call.Wanted); problem != nil && problem.ID == finding.IPAMPending {
+			return problem
+		}
+	}
+	return nil
+}
+
 // lacks says why a Service that wants all of its families cannot have another one: an answer would be given back in each pass. With a share
 // key it may have one of a pool that gives nothing unasked.
 func (a *allocation) lacks(as *Assignment, ipv6 bool) *finding.Finding {

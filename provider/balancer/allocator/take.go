@@ -133,6 +133,9 @@ func (a *allocation) poolHas(name string, address netip.Addr) bool {
 
 // takeAny takes a free address of the first pool that has one.
 func (a *allocation) takeAny(as *Assignment, ipv6 bool) *finding.Finding {
+	if problem := a.awaits(as, ipv6); problem != nil {
+		return problem
+	}
 	pools, problem := a.poolsFor(as, ipv6)
 	if problem != nil {
 		return problem
