@@ -18,9 +18,9 @@ type PatchedMinors struct {
 	Kubeadm string
 	// Components is that of what they change: arguments and feature gates.
 	Components string
-	// Running says that the cluster runs with these patches. What no known minor has is of a program that upstream has not built, then,
-	// and only a warning.
-	Running bool
+	// Runs reports whether a component of the cluster runs with an argument, or with a feature gate as feature-gates.NAME. What no known
+	// minor has, and one runs with, is of a program that upstream has not built, and only a warning. Nil: there is no cluster yet.
+	Runs func(component, name string) bool
 }
 
 // patchUses judges the arguments and feature gates that a patch gives a component.
@@ -29,7 +29,7 @@ type patchUses struct {
 
 	component string
 	history   minors.History
-	found     func(id finding.ID, refusal minors.Refusal, at *yaml.Node, why string)
+	found     func(id finding.ID, refusal minors.Refusal, name string, at *yaml.Node, why string)
 }
 
 // lintPatchUses finds what ends the component of the target in a minor version. The patch has the form that kubeadm wants.
@@ -44,9 +44,9 @@ func lintPatchUses(file string, data []byte, target string, of PatchedMinors) []
 			continue
 		}
 		u := &patchUses{PatchedMinors: of, component: target, history: minors.Load()}
-		u.found = func(id finding.ID, refusal minors.Refusal, at *yaml.Node, why string) {
+		u.found = func(id finding.ID, refusal minors.Refusal, name string, at *yaml.Node, why string) {
 			f := id.New("", why)
-			if of.Running && refusal == minors.Unknown {
+			if refusal == minors.Unknown && of.Runs != nil && of.Runs(u.component, name) {
 				f.Severity = finding.SeverityWarning
 			}
 			f.File, f.Line, f.Column = file, d.LineOf(at), at.Column
@@ -112,7 +112,7 @@ func (u *patchUses) argument(n *yaml.Node, next ...*yaml.Node) {
 		return
 	}
 	if refusal, why := u.history.Flag(u.component, name, u.Components); why != "" {
-		u.found(finding.FlagGone, refusal, n, why)
+		u.found(finding.FlagGone, refusal, name, n, why)
 	}
 }
 
@@ -137,9 +137,9 @@ func (u *patchUses) gate(at *yaml.Node, gate, value string) {
 	}
 	switch refusal, why := u.history.Gate(u.component, gate, value, u.Components); refusal {
 	case minors.Removed, minors.Unknown:
-		u.found(finding.GateGone, refusal, at, why)
+		u.found(finding.GateGone, refusal, "feature-gates."+gate, at, why)
 	case minors.Locked:
-		u.found(finding.GateLocked, refusal, at, why)
+		u.found(finding.GateLocked, refusal, "feature-gates."+gate, at, why)
 	case minors.Accepted:
 	}
 }

@@ -99,21 +99,25 @@ func TestLintPatch_Uses(t *testing.T) {
 
 // kubeadm installs the minor before its own, too, and a vendor's program may have arguments of its own.
 func TestLintPatch_Minors(t *testing.T) {
-	const text = "spec: {containers: [{name: etcd, command: [etcd, --experimental-initial-corrupt-check=true, --vendors=1]}]}\n"
+	const text = "spec: {containers: [{name: etcd, command: [etcd, --experimental-initial-corrupt-check=true, --vendors_own=1]}]}\n"
+	runs := func(with string) func(string, string) bool {
+		return func(component, name string) bool { return component+" "+name == with }
+	}
 	for _, tt := range []struct {
 		of   PatchedMinors
 		want string
 	}{
 		{PatchedMinors{Kubeadm: "1.37", Components: "1.37"}, "error error"},
 		{PatchedMinors{Kubeadm: "1.37", Components: "1.36"}, "error"},
-		{PatchedMinors{Kubeadm: "1.37", Components: "1.37", Running: true}, "error warning"},
+		{PatchedMinors{Kubeadm: "1.37", Components: "1.37", Runs: runs("etcd vendors-own")}, "error warning"},
+		{PatchedMinors{Kubeadm: "1.37", Components: "1.37", Runs: runs("kube-apiserver vendors-own")}, "error error"},
 	} {
 		var got []string
 		for _, f := range LintPatch("/p/etcd.yaml", []byte(text), tt.of) {
 			got = append(got, string(f.Severity))
 		}
 		if strings.Join(got, " ") != tt.want {
-			t.Errorf("%+v: got %v, want %s", tt.of, got, tt.want)
+			t.Errorf("for %s: got %v, want %s", tt.of.Components, got, tt.want)
 		}
 	}
 }

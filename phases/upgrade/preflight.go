@@ -111,7 +111,7 @@ func (u *Upgrade) planned(ctx context.Context, r *workflow.Run) (*planner.Facts,
 	if u.target, err = planner.ParseTarget(asked); err != nil {
 		return nil, nil, err
 	}
-	if facts.Patches, err = u.lintPatches(r.Machine); err != nil {
+	if facts.Patches, err = u.lintPatches(r.Machine, facts.Uses); err != nil {
 		return nil, nil, err
 	}
 	plan, err := planner.New(*facts)

@@ -12,6 +12,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
 )
 
 // Check refuses a way that is misspelled, and what cannot be upgraded from here: half an upgrade, of which nobody would
@@ -90,8 +91,8 @@ func (u *Upgrade) patches(command string) (patches, error) {
 	return patches{argument, configured}, err
 }
 
-// lintPatches judges the patches that kubeadm takes on this machine in an upgrade to the target.
-func (u *Upgrade) lintPatches(m *machine.Machine) ([]finding.Finding, error) {
+// lintPatches judges the patches that kubeadm takes on this machine in an upgrade to the target, in a cluster with those uses.
+func (u *Upgrade) lintPatches(m *machine.Machine, uses []planner.Use) ([]finding.Finding, error) {
 	command := "node"
 	if u.first() {
 		command = "apply"
@@ -108,12 +109,23 @@ func (u *Upgrade) lintPatches(m *machine.Machine) ([]finding.Finding, error) {
 		dir = m.Path(dir)
 	}
 	minor := fmt.Sprintf("%d.%d", u.target.Major(), u.target.Minor())
-	list, err := kubeadm.LintPatches(dir, kubeadm.PatchedMinors{Kubeadm: minor, Components: minor, Running: true})
+	list, err := kubeadm.LintPatches(dir, kubeadm.PatchedMinors{Kubeadm: minor, Components: minor, Runs: runsWith(uses)})
 	if errors.Is(err, fs.ErrNotExist) {
 		f := finding.PatchFile.New("", err.Error())
 		return []finding.Finding{f}, nil
 	}
 	return list, err
+}
+
+// runsWith tells arguments and feature gates that are in use, as far as the uses have all of a component: static pods'.
+func runsWith(uses []planner.Use) func(component, name string) bool {
+	return func(component, name string) bool {
+		switch c := planner.Component(component); c {
+		case planner.APIServer, planner.ControllerManager, planner.Scheduler, planner.Etcd:
+			return slices.ContainsFunc(uses, func(u planner.Use) bool { return u.Component == c && u.Name == name && u.Node != "" })
+		}
+		return true
+	}
 }
 
 // flags have a machine say whether it has them.

@@ -272,7 +272,7 @@ func TestUpgrade_LintPatches(t *testing.T) {
 			u.Rest = []string{tt.rest}
 		}
 		u.target = version.MustParseGeneric(tt.minor)
-		found, err := u.lintPatches(m)
+		found, err := u.lintPatches(m, nil)
 		var said strings.Builder
 		for _, f := range found {
 			said.WriteString(string(f.ID))
@@ -280,6 +280,27 @@ func TestUpgrade_LintPatches(t *testing.T) {
 		got := said.String()
 		if err != nil || got != tt.want {
 			t.Errorf("%+v: got %s, %v", tt, got, err)
+		}
+	}
+}
+
+// An argument that no minor has ends the component that kubeadm patches with it, unless it runs with it already.
+func TestUpgrade_LintPatchesUnknown(t *testing.T) {
+	m, _ := machinetest.New(t)
+	machinetest.Put(t, m, "/p/etcd.yaml", "spec: {containers: [{name: etcd, command: [etcd, --vendors=1]}]}\n")
+	u := &Upgrade{Rest: []string{"--patches=/p"}, target: version.MustParseGeneric("1.37")}
+	for _, tt := range []struct {
+		use  planner.Use
+		want finding.Severity
+	}{
+		{planner.Use{}, finding.SeverityError},
+		{planner.Use{Component: planner.Etcd, Name: "vendors", Node: "cp2"}, finding.SeverityWarning},
+		{planner.Use{Component: planner.Etcd, Name: "vendors", Where: "ConfigMap/kube-system/kubeadm-config"}, finding.SeverityError},
+		{planner.Use{Component: planner.APIServer, Name: "vendors", Node: "cp2"}, finding.SeverityError},
+	} {
+		found, err := u.lintPatches(m, []planner.Use{tt.use})
+		if err != nil || len(found) != 1 || found[0].Severity != tt.want {
+			t.Errorf("%+v: got %+v, %v, want %s", tt.use, found, err, tt.want)
 		}
 	}
 }

@@ -86,7 +86,7 @@ func checkKubeletRefuses(_ context.Context, r *workflow.Run) error {
 // checkWorkersPatches finds what ends the next kubelet in the patches of its configuration, and files with which kubeadm ends: it reads
 // all of them. A worker has no other component that they are for.
 func checkWorkersPatches(_ context.Context, r *workflow.Run) error {
-	found, err := upgradeOf(r).lintPatches(r.Machine)
+	found, err := upgradeOf(r).lintPatches(r.Machine, nil)
 	if err != nil {
 		return err
 	}
