@@ -108,6 +108,10 @@ func (t *try) hangs(others *shown, proven bool, a *answer) {
 	about := ""
 	if first := without(suspects, others.perhaps); len(suspects) > 1 && len(first) == 1 {
 		rest := without(suspects, map[*hook]bool{first[0]: true})
+		if !a.hung && !first[0].givenUp(a.took) {
+			t.drags(first[0], rest, a)
+			return
+		}
 		about = " (also asked, and answering elsewhere as far as is known: " + nodes.Some(names(rest), 3) + ")"
 		suspects = first
 	} else if len(suspects) > 1 {
@@ -122,6 +126,19 @@ func (t *try) hangs(others *shown, proven bool, a *answer) {
 			h.Fails, h.Unsure = why+about, len(suspects) > 1
 		}
 	}
+}
+
+// drags says of a webhook that has answered a request, since that was served, that it may be why this took so long. The others may not
+// have been asked, by their conditions; those that fail open may have been given up.
+func (t *try) drags(h *hook, others []*hook, a *answer) {
+	open := slices.DeleteFunc(slices.Clone(others), func(o *hook) bool { return !o.givenUp(a.took) })
+	if len(open) == 0 || h.Fails != "" {
+		return
+	}
+	least := slices.MinFunc(open, func(x, y *hook) int { return cmp.Compare(x.Timeout, y.Timeout) }).Timeout
+	h.Unsure = true
+	h.Fails = fmt.Sprintf("two requests took %d s or longer each, and were served: %s (either it answers slowly, or the API server may "+
+		"have asked %s as well and did not wait longer)", least, t.what, nodes.Some(names(open), 3))
 }
 
 func without(list []*hook, some map[*hook]bool) []*hook {

@@ -50,6 +50,34 @@ func TestTry_GivenUp(t *testing.T) {
 	}
 }
 
+// A request was slow that surely asks a webhook that fails closed, and perhaps one that fails open, which has answered elsewhere if it was
+// asked there: which of both it was is not known.
+func TestTry_SlowOrGivenUp(t *testing.T) {
+	w := newWorld()
+	w.patience = 4 * time.Second
+	w.mutating.FailurePolicy, w.mutating.TimeoutSeconds = new(admissionv1.Ignore), new(int32(1))
+	w.mutating.MatchConditions = []admissionv1.MatchCondition{{Name: "x", Expression: "true"}}
+	w.answer = func(r *http.Request, _ string) (int, string) {
+		if strings.Contains(r.URL.Path, "shop/ingresses") {
+			time.Sleep(1050 * time.Millisecond)
+		}
+		return http.StatusOK, ""
+	}
+	found, err := w.look(t)
+	if err != nil || len(found) != 1 {
+		t.Fatalf("got %+v, %v", found, err)
+	}
+	const want = "two requests took 1 s or longer each, and were served: new ingresses in namespace shop (either it answers slowly, or the API " +
+		"server may have asked inject.example.org as well"
+	f := found[0]
+	if f.ID != "Q14" || f.Object != "ValidatingWebhookConfiguration/gate" || !strings.Contains(f.Message, want) {
+		t.Errorf("got %+v, want %s", f, want)
+	}
+	if f.Next != "see which of them answers: "+lookAtAll {
+		t.Errorf("it is to be disarmed: %s", f.Next)
+	}
+}
+
 // Where several webhooks may be why, none is disarmed; where one has answered as far as is known, the other is.
 func TestTry_Remedies(t *testing.T) {
 	w := newWorld()
