@@ -54,7 +54,8 @@ func (c Copy) Load(ctx context.Context) (Saved, error) {
 		err = saved.unpackDropped(object.BinaryData[v1alpha1.DroppedTaintsKey])
 	}
 	if err != nil {
-		return Saved{Term: saved.Term}, fmt.Errorf("load the last good inventory from ConfigMap/%s/%s: %w: %w", c.Namespace, c.Name, errDamaged, err)
+		return Saved{Term: saved.Term}, fmt.Errorf("load the last good inventory from ConfigMap/%s/%s: %w: %w", c.Namespace, c.Name,
+			errDamaged, err)
 	}
 	return saved, nil
 }
