@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/record"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
@@ -189,6 +190,47 @@ func TestInstanceMetadata_Believes(t *testing.T) {
 			}
 			if got.ProviderID != tt.want {
 				t.Errorf("got provider ID %s, want %s", got.ProviderID, tt.want)
+			}
+		})
+	}
+}
+
+// A Node that registers with a provider ID of ours and without the taint is not the machine by that alone, and does not keep the ID from
+// the Node of the machine's name. Of one that was there before this process led, that is not known.
+func TestRegistered_ProvesItsMachine(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		node   *corev1.Node
+		before bool
+		is     bool // the machine
+	}{
+		{"nothing else is the machine's", shows("w9", ""), false, false},
+		{"it shows another machine", shows("w9", uuidC), false, false},
+		{"it was there before", shows("w9", ""), true, true},
+		{"it has the machine's UUID, and no Node its name", shows("w9", uuidA), false, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			came, named := withProviderID(tt.node, "onprem://ber1/r1"), joins(shows("w1", uuidA))
+			peers := []*corev1.Node{came, named}
+			if tt.is {
+				peers = peers[:1]
+			}
+			i, _ := withInventory(t, listed, peers...)
+			n := &Nodes{instances: i, store: i.machines.store, events: newEvents(record.NewFakeRecorder(10), time.Now)}
+			n.registered(came, tt.before)
+			f := &follower{machines: i.machines, warn: func(*corev1.Node, string, string) {}}
+			if got := f.listed(came, indexed(t, peers)); (got != nil) != tt.is {
+				t.Errorf("it follows machine %+v, want that: %t", got, tt.is)
+			}
+			if got, err := n.InstanceMetadata(t.Context(), came); (err == nil) != tt.is {
+				t.Errorf("got %+v, %v, want an answer: %t", got, err, tt.is)
+			}
+			if tt.is {
+				return
+			}
+			got, err := n.InstanceMetadata(t.Context(), named)
+			if err != nil || got.ProviderID != "onprem://ber1/r1" {
+				t.Errorf("the Node of the machine's name got %+v, %v", got, err)
 			}
 		})
 	}

@@ -23,6 +23,7 @@ type machines struct {
 	mu     sync.Mutex
 	claims map[string]claim     // by provider ID
 	held   map[string]types.UID // Nodes that could not be initialized, by name
+	came   map[string]types.UID // Nodes that registered with a provider ID of ours and without the taint, by name
 }
 
 // claim is a provider ID on its way to a Node.
@@ -32,7 +33,7 @@ type claim struct {
 }
 
 func newMachines(store *inventory.Store, metrics *metrics) *machines {
-	return &machines{store: store, metrics: metrics, claims: map[string]claim{}, held: map[string]types.UID{}}
+	return &machines{store: store, metrics: metrics, claims: map[string]claim{}, held: map[string]types.UID{}, came: map[string]types.UID{}}
 }
 
 // find returns the inventory and the machine of a Node. No machine and no error
@@ -60,7 +61,7 @@ func (m *machines) find(node *corev1.Node) (*inventory.Inventory, *config.Machin
 	default:
 		m.metrics.match("none")
 	}
-	if uninitialized(node) {
+	if !m.settled(node) {
 		err = believe(i, machine, rule, node)
 	}
 	return i, machine, err
@@ -77,7 +78,7 @@ func orNone(s string) string {
 // that one, or this, runs on a clone, or says what is not true. A reboot of the one must not hand its identity to the
 // other. Of two that have it already, the older Node keeps it: only the API server writes when it was created.
 func (m *machines) take(id string, listed *config.Machine, node *corev1.Node, nodes cache.Indexer) error {
-	has := node.Spec.ProviderID == id && !uninitialized(node)
+	has := node.Spec.ProviderID == id && m.settled(node)
 	keeps := func(other *corev1.Node) bool {
 		this, that := listed.Named(node.Name), listed.Named(other.Name)
 		switch {
@@ -104,7 +105,7 @@ func (m *machines) take(id string, listed *config.Machine, node *corev1.Node, no
 			// A Node that became another machine shares a UUID, and no more. One that is no machine yet only says that it has it, and
 			// takes the ID neither from the Node that has it, nor from the one of the machine's name, which is in its credentials.
 			waits := identity == id || !has && other.Spec.ProviderID == ""
-			says := uninitialized(other) && listed.Named(node.Name) && !listed.Named(other.Name)
+			says := !m.settled(other) && listed.Named(node.Name) && !listed.Named(other.Name)
 			if waits && !says && keeps(other) {
 				return taken(id, other.Name)
 			}
@@ -115,7 +116,7 @@ func (m *machines) take(id string, listed *config.Machine, node *corev1.Node, no
 	if c, ok := m.claims[id]; ok && c.uid != node.UID {
 		object, exists, err := nodes.GetByKey(c.node)
 		other, ok := object.(*corev1.Node)
-		if err == nil && exists && ok && other.UID == c.uid && m.stillIs(other, id, listed) && keeps(other) {
+		if err == nil && exists && ok && other.UID == c.uid && !m.hasCome(other) && m.stillIs(other, id, listed) && keeps(other) {
 			return taken(id, c.node)
 		}
 	}
@@ -151,14 +152,37 @@ func (m *machines) isHeld(node *corev1.Node) bool {
 	return held && uid == node.UID
 }
 
+// comes notes a Node that registered with a provider ID of ours and without the taint: its kubelet gave it the ID, and no initialization
+// has looked for anything that supports that.
+func (m *machines) comes(node *corev1.Node) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.came[node.Name] = node.UID
+}
+
+// hasCome reports whether the Node is noted so. The caller holds the lock.
+func (m *machines) hasCome(node *corev1.Node) bool {
+	uid, came := m.came[node.Name]
+	return came && uid == node.UID
+}
+
+// settled reports whether the provider ID of a Node was settled by its initialization, as far as this process can tell.
+func (m *machines) settled(node *corev1.Node) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !uninitialized(node) && !m.hasCome(node)
+}
+
 // prune forgets Nodes that are gone.
 func (m *machines) prune(nodes cache.Indexer) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	maps.DeleteFunc(m.held, func(name string, _ types.UID) bool {
+	gone := func(name string, _ types.UID) bool {
 		_, exists, err := nodes.GetByKey(name)
 		return err == nil && !exists
-	})
+	}
+	maps.DeleteFunc(m.held, gone)
+	maps.DeleteFunc(m.came, gone)
 }
 
 // older says which of two Nodes was there first. Only the API server writes either.

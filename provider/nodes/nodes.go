@@ -86,15 +86,19 @@ func New(s Settings) (*Nodes, error) {
 	return n, nil
 }
 
-// registered tells of a Node that comes with a provider ID and evades initialization. Of a Node that was there before
+// registered tells of a Node that comes with a provider ID and evades initialization, and has one of ours proven. Of a Node that was there before
 // this process led, nobody can tell: one that was initialized looks the same.
 func (n *Nodes) registered(object any, before bool) {
 	node, ok := object.(*corev1.Node)
 	if !ok || before || uninitialized(node) || node.Spec.ProviderID == "" {
 		return
 	}
-	if _, _, ours := inventory.Split(node.Spec.ProviderID); !ours && !n.holds() {
+	_, _, ours := inventory.Split(node.Spec.ProviderID)
+	if !ours && !n.holds() {
 		return // another provider's, which is let in
+	}
+	if ours && n.machines != nil {
+		n.machines.comes(node)
 	}
 	n.events.warn(node, finding.Untainted.Kind().Reason, fmt.Sprintf(
 		"it registered with provider ID %s and without taint %s, so pods could be scheduled before it was checked",
