@@ -86,8 +86,8 @@ func New(s Settings) (*Nodes, error) {
 	return n, nil
 }
 
-// registered tells of a Node that comes with a provider ID and evades initialization, and has one of ours proven. Of a Node that was there before
-// this process led, nobody can tell: one that was initialized looks the same.
+// registered tells of a Node that comes with a provider ID and evades initialization, and has one of ours proven. Of a Node that was
+// there before this process led, that is not known: one that was initialized looks the same.
 func (n *Nodes) registered(object any, before bool) {
 	node, ok := object.(*corev1.Node)
 	if !ok || before || uninitialized(node) || node.Spec.ProviderID == "" {
