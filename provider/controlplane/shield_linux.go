@@ -1,15 +1,16 @@
 package controlplane
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/binaryutil"
 	"github.com/google/nftables/expr"
+	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/ccmadm/ccmadm/provider/netfilter"
 )
 
 // shieldPriority is before kube-proxy's chains, which have -100 in modes nftables and iptables, and after conntrack, -200.
@@ -20,14 +21,11 @@ const shieldPriority = -150
 // the destination with itself, so that connections are tracked as before, firewalls know their answers, and pods of the
 // machine are masqueraded. It stays when the program ends, and is made again as a whole.
 func Shield(at netip.AddrPort) error {
-	conn, err := nftables.New()
+	conn, err := netfilter.Open(netns.None())
 	if err != nil {
-		return fmt.Errorf("open nftables: %w", err)
+		return err
 	}
-	table := &nftables.Table{Name: shieldTable, Family: nftables.TableFamilyINet}
-	conn.AddTable(table) // so that there is one to delete
-	conn.DelTable(table)
-	conn.AddTable(table)
+	table := netfilter.Replaced(conn, shieldTable)
 	for name, hook := range map[string]*nftables.ChainHook{
 		"prerouting": nftables.ChainHookPrerouting, "output": nftables.ChainHookOutput,
 	} {
@@ -65,37 +63,7 @@ func toItself(at netip.AddrPort) []expr.Any {
 }
 
 // Shielded reports whether this machine has the table. A kernel without nftables has none.
-func Shielded() (bool, error) {
-	conn, err := nftables.New()
-	if errors.Is(err, unix.EPROTONOSUPPORT) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("open nftables: %w", err)
-	}
-	tables, err := conn.ListTablesOfFamily(nftables.TableFamilyINet)
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EPROTONOSUPPORT) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("list tables of nftables: %w", err)
-	}
-	return slices.ContainsFunc(tables, func(t *nftables.Table) bool { return t.Name == shieldTable }), nil
-}
+func Shielded() (bool, error) { return netfilter.HasTable(netns.None(), shieldTable) }
 
 // Unshield removes the table, if it is there.
-func Unshield() error {
-	there, err := Shielded()
-	if err != nil || !there {
-		return err
-	}
-	conn, err := nftables.New()
-	if err != nil {
-		return fmt.Errorf("open nftables: %w", err)
-	}
-	conn.DelTable(&nftables.Table{Name: shieldTable, Family: nftables.TableFamilyINet})
-	if err := conn.Flush(); err != nil && !errors.Is(err, unix.ENOENT) {
-		return fmt.Errorf("remove table %s of nftables: %w", shieldTable, err)
-	}
-	return nil
-}
+func Unshield() error { return netfilter.RemoveTable(netns.None(), shieldTable) }

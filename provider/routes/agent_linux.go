@@ -207,7 +207,7 @@ func (a *Agent) setRoutes(intents []Intent) (settled []Intent, problems []v1alph
 
 // report keeps it for Routes, and says so if something has changed.
 func (a *Agent) report(now time.Time, settled []Intent, problems []v1alpha1.RouteProblem) {
-	slices.SortFunc(settled, func(a, b Intent) int { return comparePrefixes(a.Destination, b.Destination) })
+	slices.SortFunc(settled, func(a, b Intent) int { return a.Destination.Compare(b.Destination) })
 	sortProblems(problems)
 	current := &reported{problems: problems}
 	for _, intent := range settled {

@@ -116,7 +116,7 @@ func (r *reported) sort() {
 		return p
 	}
 	slices.SortFunc(r.routes, func(a, b v1alpha1.AgentRoute) int {
-		return comparePrefixes(prefix(a.Destination), prefix(b.Destination))
+		return prefix(a.Destination).Compare(prefix(b.Destination))
 	})
 	sortProblems(r.problems)
 }

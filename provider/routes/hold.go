@@ -47,6 +47,6 @@ func (h *holder) hold(now time.Time, intents []Intent) (list []Intent, next time
 		}
 	}
 	h.last = current
-	slices.SortFunc(list, func(a, b Intent) int { return comparePrefixes(a.Destination, b.Destination) })
+	slices.SortFunc(list, func(a, b Intent) int { return a.Destination.Compare(b.Destination) })
 	return list, next
 }

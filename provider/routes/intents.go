@@ -26,6 +26,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/nodestatus"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/netfilter"
 )
 
 // The reasons of a v1alpha1.RouteProblem.
@@ -79,7 +80,7 @@ func Intents(self string, nodes []*corev1.Node, within []netip.Prefix) ([]Intent
 			list = append(list, intent)
 		}
 	}
-	slices.SortFunc(list, func(a, b Intent) int { return comparePrefixes(a.Destination, b.Destination) })
+	slices.SortFunc(list, func(a, b Intent) int { return a.Destination.Compare(b.Destination) })
 	return list, problems
 }
 
@@ -176,22 +177,5 @@ func clusterAddresses(
 			}
 		}
 	}
-	return disjoint(list)
-}
-
-// disjoint returns the ranges in their order, without those that others contain.
-func disjoint(list []netip.Prefix) []netip.Prefix {
-	slices.SortFunc(list, comparePrefixes)
-	var kept []netip.Prefix
-	for _, p := range list {
-		if n := len(kept); n == 0 || !kept[n-1].Contains(p.Addr()) {
-			kept = append(kept, p)
-		}
-	}
-	return kept
-}
-
-// comparePrefixes sorts a range before those that it contains.
-func comparePrefixes(a, b netip.Prefix) int {
-	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
+	return netfilter.Disjoint(list)
 }

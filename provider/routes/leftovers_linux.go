@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/google/nftables"
-	"golang.org/x/sys/unix"
+	"github.com/ccmadm/ccmadm/provider/netfilter"
 )
 
 // Leftovers are what agents have put into a kernel.
@@ -47,7 +46,7 @@ func (k *Kernel) Leftovers() (Leftovers, error) {
 		return Leftovers{}, err
 	}
 	l := Leftovers{Routes: slices.DeleteFunc(all, func(r route) bool { return !r.byAgent() })}
-	l.Table, err = k.masquerades()
+	l.Table, err = netfilter.HasTable(k.namespace, masqueradeTable)
 	return l, err
 }
 
@@ -63,38 +62,7 @@ func (k *Kernel) Remove(l Leftovers) error {
 		errs = append(errs, k.apply(change{verb: remove, route: r}))
 	}
 	if l.Table {
-		errs = append(errs, k.removeMasquerade())
+		errs = append(errs, netfilter.RemoveTable(k.namespace, masqueradeTable))
 	}
 	return errors.Join(errs...)
-}
-
-// masquerades reports whether there is the table. A kernel without nftables has none.
-func (k *Kernel) masquerades() (bool, error) {
-	conn, err := k.nftables()
-	if errors.Is(err, unix.EPROTONOSUPPORT) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	tables, err := conn.ListTablesOfFamily(nftables.TableFamilyINet)
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EPROTONOSUPPORT) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("list tables of nftables: %w", err)
-	}
-	return slices.ContainsFunc(tables, func(t *nftables.Table) bool { return t.Name == masqueradeTable }), nil
-}
-
-func (k *Kernel) removeMasquerade() error {
-	conn, err := k.nftables()
-	if err != nil {
-		return err
-	}
-	conn.DelTable(ourTable())
-	if err := conn.Flush(); err != nil && !errors.Is(err, unix.ENOENT) {
-		return fmt.Errorf("remove table %s of nftables: %w", masqueradeTable, err)
-	}
-	return nil
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/nftables"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ccmadm/ccmadm/provider/netfilter"
 )
 
 // Packets of a pod keep their source on the way to a Node and to a pod of another one, and get the machine's beyond.
@@ -73,14 +75,14 @@ func TestKernel_MasqueradeMany(t *testing.T) {
 	if err := m.masquerade(own, cluster); err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range families() {
+	for _, f := range netfilter.Families() {
 		got := m.ends(f)
-		for _, p := range append(f.of(cluster), f.multicast) {
+		for _, p := range f.Of(append(multicast(), cluster...)) {
 			if ends, there := got[p.Addr()]; !there || ends {
-				t.Fatalf("set of %s: %s does not begin a range, among %d elements", f.name, p.Addr(), len(got))
+				t.Fatalf("set of %s: %s does not begin a range, among %d elements", f.Name, p.Addr(), len(got))
 			}
-			if end := lastAddress(p).Next(); end.IsValid() && !got[end] {
-				t.Fatalf("set of %s: no range ends at %s, among %d elements", f.name, end, len(got))
+			if end := netfilter.Last(p).Next(); end.IsValid() && !got[end] {
+				t.Fatalf("set of %s: no range ends at %s, among %d elements", f.Name, end, len(got))
 			}
 		}
 	}
@@ -97,7 +99,7 @@ func TestKernel_MasqueradeStranger(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := map[netip.Addr]bool{}
-	for _, f := range families() {
+	for _, f := range netfilter.Families() {
 		maps.Copy(got, r.ends(f))
 	}
 	for text, want := range map[string]bool{
@@ -111,13 +113,13 @@ func TestKernel_MasqueradeStranger(t *testing.T) {
 }
 
 // ends reads the set of a family: the addresses where a range begins, or with true, the ones after its last.
-func (m *machine) ends(f family) map[netip.Addr]bool {
+func (m *machine) ends(f netfilter.Family) map[netip.Addr]bool {
 	m.t.Helper()
-	conn, err := m.nftables()
+	conn, err := netfilter.Open(m.namespace)
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	elements, err := conn.GetSetElements(&nftables.Set{Table: ourTable(), Name: "cluster-" + f.name})
+	elements, err := conn.GetSetElements(&nftables.Set{Table: netfilter.Table(masqueradeTable), Name: "cluster-" + f.Name})
 	if err != nil {
 		m.t.Fatal(err)
 	}

@@ -147,7 +147,7 @@ func (m *machine) pods() []route {
 		return !netip.MustParsePrefix("10.244.0.0/16").Contains(r.Destination.Addr()) &&
 			!netip.MustParsePrefix("fd00:10:244::/48").Contains(r.Destination.Addr())
 	})
-	slices.SortFunc(list, func(a, b route) int { return comparePrefixes(a.Destination, b.Destination) })
+	slices.SortFunc(list, func(a, b route) int { return a.Destination.Compare(b.Destination) })
 	return list
 }
 

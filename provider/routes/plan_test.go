@@ -162,7 +162,7 @@ func checkPlan(t *testing.T, seed uint64, intents []Intent, kernel table) {
 		want = append(want, r)
 	}
 	got := slices.DeleteFunc(slices.Clone(kernel), func(r route) bool { return !r.ours() })
-	byDestination := func(a, b route) int { return comparePrefixes(a.Destination, b.Destination) }
+	byDestination := func(a, b route) int { return a.Destination.Compare(b.Destination) }
 	slices.SortFunc(want, byDestination)
 	slices.SortFunc(got, byDestination)
 	if !slices.Equal(want, got) {
