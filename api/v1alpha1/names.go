@@ -155,6 +155,9 @@ const (
 	// AllocatedAnnotation on a Service repeats its addresses, with commas: it survives a lost status, and a restore into
 	// another cluster. It is a wish there, not a proof.
 	AllocatedAnnotation = "ccmadm.dev/allocated"
+	// EgressLabel on a Service, true, lets packets of its pods leave the cluster with its address, at level L2. A label, since the
+	// EndpointSlices of the Service have it, too.
+	EgressLabel = "ccmadm.dev/egress"
 	// PoolAnnotation on a Service names the AddressPool it wants.
 	PoolAnnotation = "ccmadm.dev/address-pool"
 	// AddressesAnnotation on a Service lists the addresses it wants.

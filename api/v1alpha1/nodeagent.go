@@ -33,6 +33,9 @@ type NodeAgentStatus struct {
 	// RenewTime is when the agent wrote this: after every change, and every 20 seconds while no cloud-controller-manager watches
 	// NodeAgentLeases.
 	RenewTime metav1.MicroTime `json:"renewTime,omitzero"`
+	// Egress: the Node can send packets of other Nodes' pods with addresses of their Services.
+	// +optional
+	Egress bool `json:"egress,omitempty"`
 	// Draining: the Node hands over its addresses, and acquires none.
 	Draining bool `json:"draining,omitempty"`
 	// Announced is the number of announcements in this object. An API server with the definition of an earlier release wants it.

@@ -1,0 +1,174 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+	"k8s.io/klog/v2"
+
+	"github.com/ccmadm/ccmadm/provider/changes"
+	"github.com/ccmadm/ccmadm/provider/netfilter"
+)
+
+// lookInterval is that of looks at what others may have removed: systemd-networkd removes rules, and a reload of nftables tables.
+const lookInterval = 10 * time.Second
+
+// Agent makes a Node's kernel send packets of pods with the addresses of their Services.
+type Agent struct {
+	kernel  *Kernel
+	owns    func(netip.Addr) bool
+	changed <-chan struct{}
+	poke    func()
+	report  func()
+	inputs  atomic.Pointer[Inputs]
+	counts  atomic.Pointer[Counts]
+	failed  string         // what was logged
+	cluster []netip.Prefix // what was found last
+}
+
+// NewAgent makes one. owns reports whether this Node owns an address, and report is called when [Agent.Failing] changes. The Agent closes
+// the kernel at the end.
+func NewAgent(kernel *Kernel, owns func(netip.Addr) bool, report func()) *Agent {
+	changed, poke := changes.New()
+	return &Agent{kernel: kernel, owns: owns, report: report, changed: changed, poke: poke}
+}
+
+// Failing reports whether the kernel does not have what it should.
+func (a *Agent) Failing() bool { return a.Counts().Failing > 0 }
+
+// Set replaces what the cluster asks for. It does not wait.
+func (a *Agent) Set(in Inputs) {
+	a.inputs.Store(&in)
+	a.poke()
+}
+
+// OwnerChanged is called when this Node becomes the owner of an address, and when it is no longer. It does not wait.
+func (a *Agent) OwnerChanged() { a.poke() }
+
+// Counts are those after the last change.
+func (a *Agent) Counts() Counts {
+	if c := a.counts.Load(); c != nil {
+		return *c
+	}
+	return Counts{}
+}
+
+// Run works until ctx is done. What is in the kernel stays: packets go on with the address of the Service while an agent is replaced. Before
+// the first Set it changes nothing.
+func (a *Agent) Run(ctx context.Context) error {
+	defer a.kernel.Close()
+	go a.kernel.watch(ctx, a.poke)
+	changes.Follow(ctx, ctx, a.changed, changes.Paced(ctx, a.look))
+	a.look() // what was given away at the end
+	return nil
+}
+
+// look makes the kernel have what is wanted now.
+func (a *Agent) look() {
+	in := a.inputs.Load()
+	if in == nil {
+		return
+	}
+	s, err := a.wanted(*in)
+	err = errors.Join(err, a.kernel.apply(s))
+	c := Counts{Pods: len(s.Pods)}
+	for _, p := range s.Pods {
+		if p.Owned {
+			c.Owned++
+		}
+	}
+	if err != nil {
+		c.Failing = 1
+	}
+	before := a.Failing()
+	a.counts.Store(&c)
+	if a.Failing() != before {
+		a.report()
+	}
+	a.log(err)
+}
+
+// wanted is the plan as it is on this Node. If the routes cannot be read, those that were read last count.
+func (a *Agent) wanted(in Inputs) (state, error) {
+	plan := NewPlan(in)
+	if len(plan.Pods) == 0 {
+		return state{}, nil
+	}
+	networks, pods, err := a.kernel.own(in)
+	if err == nil {
+		a.cluster = netfilter.Disjoint(append(in.cluster(networks), pods...))
+	}
+	s := state{Cluster: a.cluster}
+	owned := map[netip.Addr]bool{}
+	for _, p := range plan.Pods {
+		is, known := owned[p.Address]
+		if !known {
+			is = a.owns(p.Address)
+			owned[p.Address] = is
+		}
+		s.Pods = append(s.Pods, podState{Pod: p, Owned: is})
+	}
+	return s, err
+}
+
+// log says once what fails, and that it no longer does.
+func (a *Agent) log(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	switch {
+	case text == a.failed:
+	case err != nil:
+		klog.ErrorS(err, "Packets of pods cannot leave with the addresses of their Services")
+	default:
+		klog.InfoS("Packets of pods leave with the addresses of their Services again")
+	}
+	a.failed = text
+}
+
+// watch calls changed after changes of routes that may matter, and every 10 seconds, until ctx is done.
+func (k *Kernel) watch(ctx context.Context, changed func()) {
+	tick := time.NewTicker(lookInterval)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		updates, done := make(chan netlink.RouteUpdate), make(chan struct{})
+		namespace := k.namespace
+		options := netlink.RouteSubscribeOptions{ErrorCallback: func(error) {}}
+		if namespace.IsOpen() {
+			options.Namespace = &namespace
+		}
+		if err := netlink.RouteSubscribeWithOptions(updates, done, options); err != nil {
+			klog.ErrorS(err, "Cannot watch routes: they are looked at every 10 seconds")
+			updates = nil
+		}
+		changed()
+		follow(ctx, updates, tick.C, changed)
+		close(done)
+		changes.Sleep(ctx, time.Second)
+	}
+}
+
+// follow returns when ctx is done or updates have ended.
+func follow(ctx context.Context, updates <-chan netlink.RouteUpdate, tick <-chan time.Time, changed func()) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick:
+			changed()
+		case u, open := <-updates:
+			if !open {
+				return
+			}
+			if u.Table == unix.RT_TABLE_MAIN || u.Table >= firstTable && u.Table < firstTable+tables {
+				changed()
+			}
+		}
+	}
+}

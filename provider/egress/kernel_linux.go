@@ -1,0 +1,173 @@
+package egress
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+
+	"github.com/ccmadm/ccmadm/provider/netfilter"
+)
+
+// Kernel is that of one network namespace.
+type Kernel struct {
+	handle    *netlink.Handle
+	namespace netns.NsHandle
+	applied   *state              // what table ccmadm-egress says; nil: not known
+	written   time.Time           // when it was written
+	empty     bool                // nothing of ours is there
+	flowsDue  bool                // entries of connection tracking are to be removed
+	gone      map[netip.Addr]bool // pods whose entries go, although they are in no plan any more
+}
+
+// rewriteAfter is how old the table becomes: another program may have removed some of its rules.
+const rewriteAfter = time.Minute
+
+// state is what a kernel should have.
+type state struct {
+	// Cluster are destinations to which packets go as ever.
+	Cluster []netip.Prefix
+	// Pods are sorted.
+	Pods []podState
+}
+
+type podState struct {
+	Pod
+	// Owned: this Node owns the address of the Service.
+	Owned bool
+}
+
+// source is the address with which packets of the pod leave this Node: that of the Service, or still their own on the way to the owner. Packets
+// of a pod of another Node do not leave a Node that is not the owner: none is returned.
+func (p podState) source() netip.Addr {
+	switch {
+	case p.Owned:
+		return p.Address
+	case p.Here:
+		return p.IP
+	}
+	return netip.Addr{}
+}
+
+// OpenKernel reaches the kernel of a network namespace; netns.None() is the process's own.
+func OpenKernel(namespace netns.NsHandle) (*Kernel, error) {
+	handle, err := netlink.NewHandleAt(namespace, unix.NETLINK_ROUTE, unix.NETLINK_NETFILTER)
+	if err != nil {
+		return nil, fmt.Errorf("open the kernel's routes: %w", err)
+	}
+	return &Kernel{handle: handle, namespace: namespace}, nil
+}
+
+// Close gives back the sockets. What was written stays.
+func (k *Kernel) Close() { k.handle.Close() }
+
+// apply makes the kernel have a state, and does what it can if something fails. The way to the owner is there before the first packet takes
+// it, and goes after the last.
+func (k *Kernel) apply(s state) error {
+	if len(s.Pods) == 0 {
+		if k.empty {
+			return nil
+		}
+		err := k.Remove()
+		k.applied, k.empty = nil, err == nil
+		return err
+	}
+	k.empty = false
+	wanted, errAdd := k.addWays(s)
+	if err := k.replaceTable(s); err != nil {
+		return errors.Join(errAdd, err)
+	}
+	errs := []error{errAdd}
+	if wanted != nil {
+		errs = append(errs, k.removeWays(wanted))
+	}
+	if k.flowsDue {
+		err := k.endFlows(s)
+		k.flowsDue = err != nil
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// replaceTable writes the table if it says something else, is gone, or is old.
+func (k *Kernel) replaceTable(s state) error {
+	there, err := netfilter.HasTable(k.namespace, tableName)
+	if err != nil {
+		return err
+	}
+	if there && k.applied != nil && reflect.DeepEqual(*k.applied, s) && time.Since(k.written) < rewriteAfter {
+		return nil
+	}
+	if k.applied == nil || !slices.Equal(k.applied.Pods, s.Pods) {
+		if err := k.noteGone(s); err != nil {
+			return err
+		}
+		k.flowsDue = true
+	}
+	if err := k.writeTable(s); err != nil {
+		k.applied = nil
+		return err
+	}
+	k.applied, k.written = &s, time.Now()
+	return nil
+}
+
+// noteGone notes which pods of the table are in no state any more. The table knows those of an earlier process.
+func (k *Kernel) noteGone(s state) error {
+	before, err := k.podsInTable()
+	if err != nil {
+		return err
+	}
+	if k.gone == nil {
+		k.gone = map[netip.Addr]bool{}
+	}
+	for _, ip := range before {
+		k.gone[ip] = true
+	}
+	for _, p := range s.Pods {
+		delete(k.gone, p.IP)
+	}
+	return nil
+}
+
+// Remove removes all that is ours. What has gone by itself is no error.
+func (k *Kernel) Remove() error {
+	if err := k.noteGone(state{}); err != nil {
+		return err
+	}
+	err := errors.Join(netfilter.RemoveTable(k.namespace, tableName), k.removeWays(nil))
+	return errors.Join(err, k.endFlows(state{}))
+}
+
+// Leftovers names what agents have put into the kernel, as ip(8) and nft(8) do.
+func (k *Kernel) Leftovers() ([]string, error) {
+	var lines []string
+	there, err := netfilter.HasTable(k.namespace, tableName)
+	if err != nil {
+		return nil, err
+	}
+	if there {
+		lines = append(lines, "nftables table inet "+tableName)
+	}
+	rules, err := k.rules()
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rules {
+		lines = append(lines, fmt.Sprintf("rule from %s table %d protocol %d priority %d", r.Src, r.Table, r.Protocol, r.Priority))
+	}
+	ways, err := k.ways()
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range ways {
+		lines = append(lines, fmt.Sprintf("routes of table %d", w.table))
+	}
+	return lines, nil
+}

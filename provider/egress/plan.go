@@ -1,0 +1,217 @@
+// Package egress lets packets of pods leave the cluster with the address of their Service, at level L2: Service by Service, where label
+// ccmadm.dev/egress=true asks for it.
+//
+// Start at [NewPlan], which says whose packets leave with which address, and at [Agent], which makes the kernel of its Node do so. The owner
+// of the address translates the source. All other Nodes send packets of their pods to the owner: the next hop is the address itself, for
+// which the owner answers ARP and NDP. So the packets follow a failover as clients do, and no Node has to know who the owner is.
+//
+// Reads: what the agent has read; the routes of the machine. Writes, on the machine only: table ccmadm-egress of nftables, rules with
+// protocol 158 and priority 1580, one routing table for each address, entries of connection tracking.
+// Running it twice: what is there stays, and what no Service needs is removed.
+// It will not: let a packet of such a pod leave with another address. Without an owner, and on a Node without a way to the address, they
+// are dropped. What is there goes on while no agent runs. A pod that has just started is not known yet, nor is any before the agent has
+// started once after a boot.
+package egress
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ccmadm/ccmadm/api/nodestatus"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/routes"
+)
+
+// Inputs are what a plan depends on.
+type Inputs struct {
+	// Node is the name of the agent's own.
+	Node string
+	// Nodes are all of the cluster.
+	Nodes []*corev1.Node
+	// Addresses are those of Services at level L2.
+	Addresses []Address
+	// Services by NAMESPACE/NAME, and the EndpointSlices of those with the label.
+	Services map[string]*corev1.Service
+	Slices   []*discoveryv1.EndpointSlice
+	// OwnRanges: pods of a Node have addresses in its ranges, Node.spec.podCIDRs, as ccmadm's routes have it.
+	OwnRanges bool
+	// Within are the cluster's ranges of pods, if they are known, and Servers addresses of API servers.
+	Within  []netip.Prefix
+	Servers []netip.Addr
+}
+
+// Address is one that was assigned to Services.
+type Address struct {
+	netip.Addr
+	// Services are the one that has the address, and those that share it.
+	Services []types.NamespacedName
+	// Interface is where this Node reaches the address. Empty: nowhere.
+	Interface string
+}
+
+// Plan says which packets leave the cluster with which address. It has all pods of all Nodes.
+type Plan struct {
+	// Pods are sorted by address, and each is there once.
+	Pods []Pod
+}
+
+// Pod is one whose packets leave the cluster with an address of a Service.
+type Pod struct {
+	// IP is the pod's own address.
+	IP netip.Addr
+	// Here: the pod is on this Node.
+	Here bool
+	// Address is that of the Service, of the same family, and Interface where this Node reaches it.
+	Address   netip.Addr
+	Interface string
+}
+
+// Counts are for metrics.
+type Counts struct {
+	// Pods is the number of pods of the cluster whose packets leave with the address of a Service, and Owned of how many of them by this Node.
+	Pods, Owned int
+	// Failing is 1 where the kernel does not have what it should.
+	Failing int
+}
+
+// Wanted reports whether a Service asks for it.
+func Wanted(service *corev1.Service) bool {
+	return service != nil && service.Labels[v1alpha1.EgressLabel] == "true"
+}
+
+// NewPlan is what the cluster asks for. A Service without an address of a pod's family at level L2 asks for nothing. If several Services with
+// the label have a pod, the oldest one counts. Who may write EndpointSlices can name any pod, if it is not in another Node's range: Kubernetes
+// has allowed that to no tenant since 1.22. Addresses of the pod's Node and of API servers never count.
+func NewPlan(in Inputs) Plan {
+	asking := in.asking()
+	if len(asking) == 0 {
+		return Plan{}
+	}
+	isPod, endpoints := in.pods(), in.endpoints()
+	chosen := map[netip.Addr]Pod{}
+	for _, a := range asking {
+		for _, e := range endpoints[types.NamespacedName{Namespace: a.service.Namespace, Name: a.service.Name}] {
+			for _, text := range e.Addresses {
+				ip, err := netip.ParseAddr(text)
+				if err != nil || e.NodeName == nil || !isPod(*e.NodeName, ip) {
+					continue
+				}
+				address, has := a.of(ip)
+				if _, taken := chosen[ip]; taken || !has {
+					continue
+				}
+				chosen[ip] = Pod{IP: ip, Here: *e.NodeName == in.Node, Address: address.Addr, Interface: address.Interface}
+			}
+		}
+	}
+	plan := Plan{}
+	for _, pod := range chosen {
+		plan.Pods = append(plan.Pods, pod)
+	}
+	slices.SortFunc(plan.Pods, func(a, b Pod) int { return a.IP.Compare(b.IP) })
+	return plan
+}
+
+// endpoints by Service.
+func (in Inputs) endpoints() map[types.NamespacedName][]discoveryv1.Endpoint {
+	of := map[types.NamespacedName][]discoveryv1.Endpoint{}
+	for _, slice := range in.Slices {
+		name := types.NamespacedName{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}
+		of[name] = append(of[name], slice.Endpoints...)
+	}
+	return of
+}
+
+// asking is a Service with the label, and its addresses.
+type asking struct {
+	service   *corev1.Service
+	addresses []Address
+}
+
+// of is the address of the family of a pod's, the first one if there are several.
+func (a asking) of(ip netip.Addr) (Address, bool) {
+	for _, address := range a.addresses {
+		if address.Is4() == ip.Is4() {
+			return address, true
+		}
+	}
+	return Address{}, false
+}
+
+// asking are the Services with the label that have an address, the oldest first.
+func (in Inputs) asking() []asking {
+	byName := map[types.NamespacedName][]Address{}
+	for _, a := range slices.SortedFunc(slices.Values(in.Addresses), func(a, b Address) int { return a.Compare(b.Addr) }) {
+		for _, name := range a.Services {
+			if Wanted(in.Services[name.String()]) {
+				byName[name] = append(byName[name], a)
+			}
+		}
+	}
+	var list []asking
+	for name, addresses := range byName {
+		list = append(list, asking{in.Services[name.String()], addresses})
+	}
+	slices.SortFunc(list, func(a, b asking) int {
+		return cmp.Or(a.service.CreationTimestamp.Compare(b.service.CreationTimestamp.Time),
+			cmp.Compare(a.service.Namespace, b.service.Namespace), cmp.Compare(a.service.Name, b.service.Name))
+	})
+	return list
+}
+
+// pods returns whether an address can be that of a pod of a Node, and of no other's: one with hostNetwork has those of its Node.
+func (in Inputs) pods() func(node string, ip netip.Addr) bool {
+	hosts, servers := map[string]map[netip.Addr]bool{}, map[netip.Addr]bool{}
+	for _, n := range in.Nodes {
+		hosts[n.Name] = map[netip.Addr]bool{}
+		for _, a := range n.Status.Addresses {
+			if ip, err := netip.ParseAddr(a.Address); err == nil {
+				hosts[n.Name][ip] = true
+			}
+		}
+	}
+	for _, ip := range in.Servers {
+		servers[ip] = true
+	}
+	ranges := in.podRanges()
+	return func(node string, ip netip.Addr) bool {
+		within := func(p netip.Prefix) bool { return p.Contains(ip) }
+		return hosts[node] != nil && !hosts[node][ip] && !servers[ip] && (!in.OwnRanges || slices.ContainsFunc(ranges[node], within))
+	}
+}
+
+// podRanges are those of the Nodes, without those that a kubelet cannot have got.
+func (in Inputs) podRanges() map[string][]netip.Prefix {
+	ranges := map[string][]netip.Prefix{}
+	intents, _ := routes.Intents(in.Node, in.Nodes, in.Within)
+	for _, i := range intents {
+		ranges[i.Node] = append(ranges[i.Node], i.Destination)
+	}
+	return ranges
+}
+
+// cluster are the destinations that packets of pods reach as ever: ranges of pods, API servers, and Nodes in a network of this machine,
+// since a kubelet may report any address.
+func (in Inputs) cluster(networks []netip.Prefix) []netip.Prefix {
+	list := slices.Clone(in.Within)
+	for _, of := range in.podRanges() {
+		list = append(list, of...)
+	}
+	add := func(ip netip.Addr) { list = append(list, netip.PrefixFrom(ip, ip.BitLen())) }
+	for _, n := range in.Nodes {
+		for _, ip := range nodestatus.InternalIPs(n) {
+			if slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(ip) }) {
+				add(ip)
+			}
+		}
+	}
+	for _, ip := range in.Servers {
+		add(ip)
+	}
+	return list
+}

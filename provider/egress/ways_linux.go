@@ -1,0 +1,294 @@
+package egress
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/ccmadm/ccmadm/api/nodestatus"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+)
+
+const (
+	// priority is that of our rules: before the main table's, 32766, and after the rules of network add-ons.
+	priority = 1580
+	// firstTable and tables are the numbers of our routing tables, one for each address.
+	firstTable, tables = 1_580_000, 65_536
+)
+
+// way is a routing table with the next hop to an address.
+type way struct {
+	table   int
+	address netip.Addr
+	link    int
+	route   netlink.Route
+}
+
+// addWays adds what is missing: for each address a table, and for each pod of this Node a rule, that sends marked packets there. It returns
+// the table of each pod. A pod is left out whose Node has no interface to the address: table ccmadm-egress drops its packets.
+func (k *Kernel) addWays(s state) (wanted map[netip.Addr]int, err error) {
+	rules, err := k.rules()
+	if err != nil {
+		return nil, err
+	}
+	ways, err := k.ways()
+	if err != nil {
+		return nil, err
+	}
+	there := map[netip.Addr]int{} // table by pod
+	for _, r := range rules {
+		there[hostOf(r.Src)] = r.Table
+	}
+	var errs []error
+	wanted = map[netip.Addr]int{}
+	tableOf := map[netip.Addr]int{} // by address of a Service
+	for _, p := range s.Pods {
+		if !p.Here || p.Owned || p.Interface == "" {
+			continue
+		}
+		if _, known := tableOf[p.Address]; !known {
+			if tableOf[p.Address], err = k.addWay(&ways, p); err != nil {
+				errs = append(errs, fmt.Errorf("add a route to %s for packets of pods: %w", p.Address, err))
+			}
+		}
+		table := tableOf[p.Address]
+		if table == 0 {
+			continue
+		}
+		wanted[p.IP] = table
+		if there[p.IP] == table {
+			continue
+		}
+		if err := k.handle.RuleAdd(ruleFor(p.IP, table)); err != nil && !errors.Is(err, unix.EEXIST) {
+			errs = append(errs, fmt.Errorf("add routing rule for pod %s: %w", p.IP, err))
+		}
+	}
+	return wanted, errors.Join(errs...)
+}
+
+// addWay finds or makes the table of an address; 0: there is none.
+func (k *Kernel) addWay(ways *[]way, p podState) (int, error) {
+	link, err := k.handle.LinkByName(p.Interface)
+	if err != nil {
+		return 0, fmt.Errorf("find interface %s: %w", p.Interface, err)
+	}
+	used := map[int]bool{}
+	for _, w := range *ways {
+		if w.address == p.Address && w.link == link.Attrs().Index {
+			return w.table, nil
+		}
+		used[w.table] = true
+	}
+	table := firstTable
+	for used[table] {
+		if table++; table == firstTable+tables {
+			return 0, errors.New("all routing tables are in use")
+		}
+	}
+	route := netlink.Route{
+		Table: table, Dst: everything(p.Address), LinkIndex: link.Attrs().Index, Gw: p.Address.AsSlice(), Flags: int(netlink.FLAG_ONLINK),
+		Protocol: v1alpha1.RouteProtocol,
+	}
+	if err := k.handle.RouteReplace(&route); err != nil {
+		return 0, err
+	}
+	*ways = append(*ways, way{table: table, address: p.Address, link: route.LinkIndex, route: route})
+	return table, nil
+}
+
+// removeWays removes all rules that are not wanted, and tables to which none leads.
+func (k *Kernel) removeWays(wanted map[netip.Addr]int) error {
+	rules, err := k.rules()
+	if err != nil {
+		return err
+	}
+	ways, err := k.ways()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	used := map[int]bool{}
+	for _, table := range wanted {
+		used[table] = true
+	}
+	for _, r := range rules {
+		if table, is := wanted[hostOf(r.Src)]; is && table == r.Table {
+			continue
+		}
+		if err := k.handle.RuleDel(&r); err != nil && !errors.Is(err, unix.ENOENT) {
+			errs = append(errs, fmt.Errorf("remove routing rule from %s: %w", r.Src, err))
+		}
+	}
+	for _, w := range ways {
+		if used[w.table] {
+			continue
+		}
+		if err := k.handle.RouteDel(&w.route); err != nil && !errors.Is(err, unix.ESRCH) {
+			errs = append(errs, fmt.Errorf("remove route of table %d: %w", w.table, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// rules are ours, of both families.
+func (k *Kernel) rules() ([]netlink.Rule, error) {
+	found, err := again(func() ([]netlink.Rule, error) { return k.handle.RuleList(netlink.FAMILY_ALL) })
+	if err != nil {
+		return nil, fmt.Errorf("list routing rules: %w", err)
+	}
+	var ours []netlink.Rule
+	for _, r := range found {
+		if r.Priority == priority && r.Protocol == v1alpha1.RouteProtocol {
+			ours = append(ours, r)
+		}
+	}
+	return ours, nil
+}
+
+// ways are our routing tables.
+func (k *Kernel) ways() ([]way, error) {
+	found, err := k.routes()
+	if err != nil {
+		return nil, err
+	}
+	var ours []way
+	for _, r := range found {
+		if r.Table < firstTable || r.Table >= firstTable+tables || r.Protocol != v1alpha1.RouteProtocol {
+			continue
+		}
+		gateway, _ := netip.AddrFromSlice(r.Gw)
+		ours = append(ours, way{table: r.Table, address: gateway.Unmap(), link: r.LinkIndex, route: r})
+	}
+	return ours, nil
+}
+
+// routes are those of all tables.
+func (k *Kernel) routes() ([]netlink.Route, error) {
+	found, err := again(func() ([]netlink.Route, error) {
+		return k.handle.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the kernel's routes: %w", err)
+	}
+	return found, nil
+}
+
+// again lists once more what has changed while it was listed.
+func again[T any](list func() ([]T, error)) (found []T, err error) {
+	for range 5 {
+		if found, err = list(); !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+	}
+	return found, err
+}
+
+// own are the networks that this machine reaches directly, and pods the destinations to which it has routes within the cluster: by another
+// Node, or by an interface that is no uplink and no network card, as network add-ons have them. A destination with another route of its own
+// is outside of the cluster.
+func (k *Kernel) own(in Inputs) (networks, pods []netip.Prefix, err error) {
+	found, err := k.routes()
+	if err != nil {
+		return nil, nil, err
+	}
+	uplinks, err := k.uplinks(in, found)
+	if err != nil {
+		return nil, nil, err
+	}
+	nodes := map[netip.Addr]bool{}
+	for _, n := range in.Nodes {
+		for _, ip := range nodestatus.InternalIPs(n) {
+			nodes[ip] = true
+		}
+	}
+	for _, r := range found {
+		prefix, ok := prefixOf(r.Dst)
+		if !ok || r.Table != unix.RT_TABLE_MAIN || prefix.Bits() < shortest(prefix) {
+			continue
+		}
+		gateway, _ := netip.AddrFromSlice(r.Gw)
+		direct := r.Type == unix.RTN_UNICAST && len(r.Gw) == 0 && r.Via == nil && len(r.MultiPath) == 0
+		switch {
+		case r.Type != unix.RTN_UNICAST || nodes[gateway.Unmap()] || len(r.MultiPath) == 0 && !uplinks[r.LinkIndex]:
+			pods = append(pods, prefix)
+		case direct:
+			networks = append(networks, prefix)
+		}
+	}
+	return networks, pods, nil
+}
+
+// shortest is the length of a prefix below which it is no range of pods: some VPNs have two routes for all destinations.
+func shortest(p netip.Prefix) int { return p.Addr().BitLen() / 4 }
+
+// uplinks are the interfaces by which packets leave the cluster: those with a default route, with the network of an address of a Service,
+// and network cards.
+func (k *Kernel) uplinks(in Inputs, found []netlink.Route) (map[int]bool, error) {
+	uplinks := map[int]bool{}
+	for _, r := range found {
+		if prefix, ok := prefixOf(r.Dst); ok && r.Table == unix.RT_TABLE_MAIN && prefix.Bits() == 0 {
+			uplinks[r.LinkIndex] = true
+			for _, hop := range r.MultiPath {
+				uplinks[hop.LinkIndex] = true
+			}
+		}
+	}
+	links, err := again(k.handle.LinkList)
+	if err != nil {
+		return nil, fmt.Errorf("list interfaces: %w", err)
+	}
+	for _, link := range links {
+		switch name := link.Attrs().Name; link.Type() {
+		case "device", "bond", "team", "vlan", "macvlan":
+			uplinks[link.Attrs().Index] = name != "lo"
+		default:
+			if slices.ContainsFunc(in.Addresses, func(a Address) bool { return a.Interface == name }) {
+				uplinks[link.Attrs().Index] = true
+			}
+		}
+	}
+	return uplinks, nil
+}
+
+// ruleFor sends marked packets of a pod to a table.
+func ruleFor(pod netip.Addr, table int) *netlink.Rule {
+	r := netlink.NewRule()
+	r.Family, r.Priority, r.Table, r.Protocol = netlink.FAMILY_V4, priority, table, v1alpha1.RouteProtocol
+	if pod.Is6() {
+		r.Family = netlink.FAMILY_V6
+	}
+	r.Src = &net.IPNet{IP: pod.AsSlice(), Mask: net.CIDRMask(pod.BitLen(), pod.BitLen())}
+	mask := uint32(mark)
+	r.Mark, r.Mask = mark, &mask
+	return r
+}
+
+// hostOf is the one address of a network, or invalid.
+func hostOf(n *net.IPNet) netip.Addr {
+	if p, ok := prefixOf(n); ok && p.IsSingleIP() {
+		return p.Addr()
+	}
+	return netip.Addr{}
+}
+
+func prefixOf(n *net.IPNet) (netip.Prefix, bool) {
+	if n == nil {
+		return netip.Prefix{}, false
+	}
+	ip, ok := netip.AddrFromSlice(n.IP)
+	bits, size := n.Mask.Size()
+	if ip = ip.Unmap(); !ok || size != ip.BitLen() {
+		return netip.Prefix{}, false
+	}
+	return netip.PrefixFrom(ip, bits), true
+}
+
+// everything is the default route's destination of a family.
+func everything(of netip.Addr) *net.IPNet {
+	return &net.IPNet{IP: make(net.IP, len(of.AsSlice())), Mask: net.CIDRMask(0, of.BitLen())}
+}
