@@ -42,13 +42,21 @@ func newAnnouncers(ctx context.Context, config *rest.Config, o Options, c *cache
 	if o.CountHooks != nil {
 		caller.Observe = o.CountHooks(caller.Failing)
 	}
+	ownerChanged := func() {}
+	sender, err := newEgress(o, c, report.changed, func(address netip.Addr) bool { return announcer.Announces(address) })
+	if err != nil { // a kernel without netfilter: addresses are announced without it
+		klog.ErrorS(err, "Packets of pods cannot leave with the addresses of their Services")
+	} else {
+		ownerChanged = sender.OwnerChanged
+	}
 	announcer = l2.New(l2.Options{
 		Node: o.NodeName, Key: key, Listen: o.Address, Port: o.HeartbeatPort, Changed: report.announced, KeepVoters: true,
 		Log: klog.FromContext(ctx).WithName("l2"),
 		Conflict: func(claim announce.Claim, conflict v1alpha1.AddressConflict) {
 			warnOfConflict(events, c, claim, conflict)
 		},
-		Taken: caller.Take, Lost: caller.Lose,
+		Taken: func(address netip.Addr) { caller.Take(address); ownerChanged() },
+		Lost:  func(address netip.Addr) { caller.Lose(address); ownerChanged() },
 	})
 	if o.Count != nil {
 		o.Count(announcer.Counts)
@@ -59,6 +67,10 @@ func newAnnouncers(ctx context.Context, config *rest.Config, o Options, c *cache
 		report.announcing = append(report.announcing, a.Report)
 	}
 	report.written = append(report.written, announcer.Written)
+	if sender != nil {
+		announcers = append(announcers, sender)
+		report.sources = append(report.sources, sender.Report)
+	}
 	return announcers, nil
 }
 

@@ -76,12 +76,18 @@ func (p *apiServers) run(ctx context.Context) {
 	}
 }
 
-// without leaves out the claims of addresses that are the control plane's.
-func (p *apiServers) without(claims []announce.Claim) []announce.Claim {
+// known are the control plane's addresses.
+func (p *apiServers) known() controlplane.Addresses {
 	known := controlplane.Addresses{Servers: controlplane.ServersOf(objects.List[*discoveryv1.EndpointSlice](p.slices.GetStore()))}
 	if endpoints := p.endpoints.Load(); endpoints != nil {
 		known.Endpoints = *endpoints
 	}
+	return known
+}
+
+// without leaves out the claims of addresses that are the control plane's.
+func (p *apiServers) without(claims []announce.Claim) []announce.Claim {
+	known := p.known()
 	return slices.DeleteFunc(claims, func(c announce.Claim) bool {
 		if !known.Has(c.Address) {
 			return false

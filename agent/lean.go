@@ -8,25 +8,34 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/controlplane"
+	"github.com/ccmadm/ccmadm/provider/egress"
 )
 
-// lean leaves of an object what an agent reads: every agent has all of them. A new reader says here what it needs.
+// lean leaves of an object what an agent reads: every agent has all of them. A new reader says here what it needs. Informers may call it
+// twice for an object.
 func lean(object any) (any, error) {
 	switch o := object.(type) {
 	case *discoveryv1.EndpointSlice:
-		service := o.Labels[discoveryv1.LabelServiceName]
+		labels, addresses := map[string]string{discoveryv1.LabelServiceName: o.Labels[discoveryv1.LabelServiceName]}, controlplane.IsServers(o)
+		if o.Labels[v1alpha1.EgressLabel] == "true" {
+			labels[v1alpha1.EgressLabel], addresses = "true", true
+		}
 		o.ObjectMeta, o.Ports = identity(o.ObjectMeta), nil
-		o.Labels = map[string]string{discoveryv1.LabelServiceName: service}
+		o.Labels = labels
 		endpoints := make([]discoveryv1.Endpoint, len(o.Endpoints)) // what was decoded has room for more
 		for i, e := range o.Endpoints {
 			endpoints[i] = discoveryv1.Endpoint{NodeName: e.NodeName, Conditions: e.Conditions}
-			if controlplane.IsServers(o) {
+			if addresses {
 				endpoints[i].Addresses = e.Addresses
 			}
 		}
 		o.Endpoints = endpoints
 	case *corev1.Service:
+		wanted, created := egress.Wanted(o), o.CreationTimestamp
 		o.ObjectMeta, o.Status = identity(o.ObjectMeta), corev1.ServiceStatus{}
+		if wanted {
+			o.Labels, o.CreationTimestamp = map[string]string{v1alpha1.EgressLabel: "true"}, created
+		}
 		o.Spec = corev1.ServiceSpec{
 			ExternalTrafficPolicy: o.Spec.ExternalTrafficPolicy,
 			HealthCheckNodePort:   o.Spec.HealthCheckNodePort,

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -49,12 +50,22 @@ func TestLean(t *testing.T) {
 	leanService := &corev1.Service{ObjectMeta: identity, Spec: corev1.ServiceSpec{
 		ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal, HealthCheckNodePort: 30001,
 	}}
+	sending := slice.DeepCopy() // its packets leave with the address of the Service
+	sending.Labels[v1alpha1.EgressLabel] = "true"
+	leanSending := leanSlice.DeepCopy()
+	leanSending.Labels[v1alpha1.EgressLabel], leanSending.Endpoints[0].Addresses = "true", []string{"10.0.0.1"}
+	sender := service.DeepCopy()
+	sender.Labels[v1alpha1.EgressLabel], sender.CreationTimestamp = "true", metav1.NewTime(time.Unix(1, 0))
+	leanSender := leanService.DeepCopy()
+	leanSender.Labels, leanSender.CreationTimestamp = map[string]string{v1alpha1.EgressLabel: "true"}, sender.CreationTimestamp
 	leanNode := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1", Labels: map[string]string{"rack": "a"}}}
 	node := leanNode.DeepCopy()
 	node.ManagedFields, node.Status.Images = make([]metav1.ManagedFieldsEntry, 1), make([]corev1.ContainerImage, 1)
 	for _, tt := range []struct{ object, want runtime.Object }{
 		{slice, leanSlice},
 		{service, leanService},
+		{sending, leanSending},
+		{sender, leanSender},
 		{node, leanNode},
 		{&v1alpha1.AddressPool{ObjectMeta: node.ObjectMeta}, &v1alpha1.AddressPool{ObjectMeta: leanNode.ObjectMeta}},
 	} {

@@ -13,6 +13,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/announce/bgp"
 	"github.com/ccmadm/ccmadm/provider/controlplane"
+	"github.com/ccmadm/ccmadm/provider/egress"
 )
 
 // filters say whether a view may be another one after an event; before is nil where an object is new. Of informers that
@@ -29,7 +30,7 @@ func nodeMatters(before, after any) bool {
 	a, known := before.(*corev1.Node)
 	b, is := after.(*corev1.Node)
 	return !known || !is || a.UID != b.UID || (a.DeletionTimestamp == nil) != (b.DeletionTimestamp == nil) ||
-		!maps.Equal(a.Labels, b.Labels) || a.Spec.ProviderID != b.Spec.ProviderID || !equality.Semantic.DeepEqual(a.Spec.Taints, b.Spec.Taints) ||
+		!maps.Equal(a.Labels, b.Labels) || a.Spec.ProviderID != b.Spec.ProviderID || !slices.Equal(a.Spec.PodCIDRs, b.Spec.PodCIDRs) || !equality.Semantic.DeepEqual(a.Spec.Taints, b.Spec.Taints) ||
 		!slices.Equal(a.Status.Addresses, b.Status.Addresses) ||
 		!slices.EqualFunc(a.Status.Conditions, b.Status.Conditions, func(x, y corev1.NodeCondition) bool {
 			x.LastHeartbeatTime = y.LastHeartbeatTime
@@ -42,7 +43,8 @@ func nodeMatters(before, after any) bool {
 func agentMatters(before, after any) bool {
 	a, known := before.(*v1alpha1.NodeAgent)
 	b, is := after.(*v1alpha1.NodeAgent)
-	return !known || !is || a.UID != b.UID || a.Status.Draining != b.Status.Draining || a.Silent() != b.Silent() ||
+	return !known || !is || a.UID != b.UID || a.Status.Draining != b.Status.Draining ||
+		a.Status.Egress != b.Status.Egress || a.Silent() != b.Silent() ||
 		!equality.Semantic.DeepEqual(a.Status.Interfaces, b.Status.Interfaces) ||
 		!slices.Equal(a.Status.KernelAnswers, b.Status.KernelAnswers) ||
 		bgp.Speaks(a) != bgp.Speaks(b)
@@ -55,17 +57,19 @@ func specMatters(before, after any) bool {
 	return !known || !is || a.GetUID() != b.GetUID() || a.GetGeneration() != b.GetGeneration()
 }
 
-// serviceMatters is about those with externalTrafficPolicy Local: of all others the claims say everything. What is left out of the cache,
-// such as annotations, makes no other view.
+// serviceMatters is about those whose endpoints do: of all others the claims say everything. What is left out of the cache, such as
+// annotations, makes no other view.
 func serviceMatters(before, after any) bool {
 	a, known := before.(*corev1.Service)
 	b, is := after.(*corev1.Service)
-	return (local(before) || local(after)) && (!known || !is || a.UID != b.UID || !equality.Semantic.DeepEqual(a.Spec, b.Spec))
+	return (endpointsMatter(before) || endpointsMatter(after)) &&
+		(!known || !is || a.UID != b.UID || egress.Wanted(a) != egress.Wanted(b) || !equality.Semantic.DeepEqual(a.Spec, b.Spec))
 }
 
-func local(object any) bool {
+// endpointsMatter is true for Services with externalTrafficPolicy Local, and for those whose pods' packets leave with their address.
+func endpointsMatter(object any) bool {
 	s, is := object.(*corev1.Service)
-	return is && s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+	return is && (s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal || egress.Wanted(s))
 }
 
 // sliceMatters is about the same Services. One that is not known yet comes with an event of its own. A tenant may write a slice as often
@@ -87,5 +91,5 @@ func (c *caches) counts(slice *discoveryv1.EndpointSlice) bool {
 	}
 	name := slice.Namespace + "/" + slice.Labels[discoveryv1.LabelServiceName]
 	service, there, err := c.services.GetStore().GetByKey(name)
-	return err != nil || there && local(service)
+	return err != nil || there && endpointsMatter(service)
 }

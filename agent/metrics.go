@@ -8,6 +8,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/agent/metrics"
 	"github.com/ccmadm/ccmadm/provider/announce/l2"
+	"github.com/ccmadm/ccmadm/provider/egress"
 )
 
 // RegisterMetrics shows at /metrics what the announcer of level L2 counts. A process may do it once.
@@ -27,6 +28,19 @@ func RegisterMetrics(counts func() l2.Counts) {
 		func(c l2.Counts) int { return c.Unheard })
 	gauge("heartbeats_refused", "Heartbeats without a valid signature, since the agent started.",
 		func(c l2.Counts) int { return int(c.Forged) })
+}
+
+// RegisterEgressMetrics shows at /metrics what is counted of packets of pods that leave with the address of a Service. A process may do it once.
+func RegisterEgressMetrics(counts func() egress.Counts) {
+	gauge := func(name, help string, value func(egress.Counts) int) {
+		metrics.Register("ccmadm_agent", name, help, func() int { return value(counts()) })
+	}
+	gauge("egress_pods", "Pods of the cluster whose packets leave it with the address of their Service.",
+		func(c egress.Counts) int { return c.Pods })
+	gauge("egress_pods_owned", "Those of them whose packets leave the cluster by this Node.",
+		func(c egress.Counts) int { return c.Owned })
+	gauge("egress_failing", "1 if this Node cannot send packets of pods with the address of their Service, else 0.",
+		func(c egress.Counts) int { return c.Failing })
 }
 
 // RegisterHookMetrics shows at /metrics for how many addresses the hook fails, and what became of calls. A process may do it once.

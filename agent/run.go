@@ -2,7 +2,8 @@
 //
 // Start at [Run]. caches.go has what it reads, lean.go what it keeps of it, and matters.go what makes it look again.
 // announcers_linux.go announces, and calls hooks, by provider/announce, without what apiservers.go knows to be the control plane's, and as
-// proxy.go and proxyreadiness.go say of this Node's kube-proxy. routes_linux.go sets routes, by provider/routes. report.go
+// proxy.go and proxyreadiness.go say of this Node's kube-proxy. egress_linux.go sends packets of pods with the address of their Service, by
+// provider/egress, and routes_linux.go sets routes, by provider/routes. report.go
 // writes what other agents read of it, and lease.go, announcements.go and routesreport.go what only the manager reads, each as an
 // ownobject.go. agent/vip is another program: it holds the control plane's own address.
 //
@@ -28,6 +29,7 @@ import (
 	"github.com/ccmadm/ccmadm/provider/announce"
 	"github.com/ccmadm/ccmadm/provider/announce/l2"
 	"github.com/ccmadm/ccmadm/provider/changes"
+	"github.com/ccmadm/ccmadm/provider/egress"
 )
 
 // drainTime is how long a SIGTERM waits for others to take what this Node announces.
@@ -59,6 +61,8 @@ type Options struct {
 	// CountHooks shows how many addresses there are whose hook fails, and returns what is told of each call, as RegisterHookMetrics does; nil:
 	// nowhere.
 	CountHooks func(failing func() int) func(result string, took time.Duration)
+	// CountEgress shows what is counted, as RegisterEgressMetrics does; nil: nowhere.
+	CountEgress func(func() egress.Counts)
 }
 
 // Run announces until ctx is done, and then hands over.

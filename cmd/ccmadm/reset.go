@@ -12,6 +12,7 @@ import (
 	"github.com/ccmadm/ccmadm/phases/record"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 	"github.com/ccmadm/ccmadm/provider/controlplane"
+	"github.com/ccmadm/ccmadm/provider/egress"
 	"github.com/ccmadm/ccmadm/provider/routes"
 )
 
@@ -20,9 +21,9 @@ func newReset(s workflow.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reset [flags] [-- kubeadm reset flags]",
 		Short: "Remove this machine from its cluster: kubeadm reset, and ccmadm's files",
-		Long: `Runs "kubeadm reset", and removes what ccmadm wrote on this machine, and the node agent's pod routes, masquerading and shield
-of the control plane's address from the kernel. Objects in the cluster stay, since other machines use them. Arguments after
--- go to kubeadm.`,
+		Long: `Runs "kubeadm reset", and removes what ccmadm wrote on this machine, and the node agent's pod routes, masquerading, egress rules
+and shield of the control plane's address from the kernel. Objects in the cluster stay, since other machines use them. Arguments
+after -- go to kubeadm.`,
 		Example: "  ccmadm reset\n  ccmadm reset --force -- --cleanup-tmp-dir",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if stray := beforeDash(cmd, args); len(stray) > 0 {
@@ -46,23 +47,34 @@ func podNetwork() (lines []string, remove func() error, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	left, err := kernel.Leftovers()
+	sender, err := egress.OpenKernel(netns.None())
 	if err != nil {
 		kernel.Close()
 		return nil, nil, err
 	}
-	lines = left.Lines()
+	closeAll := func() { kernel.Close(); sender.Close() }
+	left, err := kernel.Leftovers()
+	if err != nil {
+		closeAll()
+		return nil, nil, err
+	}
+	sent, err := sender.Leftovers()
+	if err != nil {
+		closeAll()
+		return nil, nil, err
+	}
+	lines = append(left.Lines(), sent...)
 	shielded, err := controlplane.Shielded()
 	if err != nil {
-		kernel.Close()
+		closeAll()
 		return nil, nil, err
 	}
 	if shielded {
 		lines = append(lines, controlplane.ShieldLine)
 	}
 	return lines, func() error {
-		defer kernel.Close()
-		return errors.Join(kernel.Remove(left), controlplane.Unshield())
+		defer closeAll()
+		return errors.Join(kernel.Remove(left), sender.Remove(), controlplane.Unshield())
 	}, nil
 }
 

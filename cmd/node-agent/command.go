@@ -31,7 +31,7 @@ type agentFlags struct {
 }
 
 func newCommand(version string, run programs) *cobra.Command {
-	o := agentFlags{Options: agent.Options{Version: version, Count: agent.RegisterMetrics, CountHooks: agent.RegisterHookMetrics}}
+	o := agentFlags{Options: agent.Options{Version: version, Count: agent.RegisterMetrics, CountHooks: agent.RegisterHookMetrics, CountEgress: agent.RegisterEgressMetrics}}
 	logOptions := logs.NewOptions()
 	cmd := &cobra.Command{
 		Use:     "node-agent",

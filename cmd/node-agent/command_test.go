@@ -68,7 +68,7 @@ func TestCommand(t *testing.T) {
 		if got.Count == nil {
 			t.Errorf("%s: nothing is counted", tt.name)
 		}
-		compare := []cmp.Option{cmpopts.IgnoreFields(agent.Options{}, "Count", "CountHooks"), cmpopts.EquateComparable(netip.Addr{}, netip.AddrPort{}, netip.Prefix{})}
+		compare := []cmp.Option{cmpopts.IgnoreFields(agent.Options{}, "Count", "CountHooks", "CountEgress"), cmpopts.EquateComparable(netip.Addr{}, netip.AddrPort{}, netip.Prefix{})}
 		if diff := cmp.Diff(tt.want, *got, compare...); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}

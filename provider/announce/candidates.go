@@ -39,10 +39,10 @@ func (v *View) SetCandidates(e Endpoints) {
 		if _, known := selected[c.Pool]; !known {
 			selected[c.Pool], preferred[c.Pool] = v.selected(c.Pool, staying), v.preferred(c.Pool, staying)
 		}
-		like := likeness{c.Level, c.Pool, subnets.around(c.Address)}
+		like := likeness{c.Level, c.Pool, subnets.around(c.Address), e.sends(*c)}
 		nodes, known := same[like]
 		if !known {
-			nodes = v.able(*c, selected[c.Pool])
+			nodes = v.able(*c, selected[c.Pool], like.sends)
 			same[like] = nodes
 		}
 		c.Candidates, c.Ending = v.candidates(*c, nodes, local)
@@ -67,6 +67,15 @@ type likeness struct {
 	level   v1alpha1.Level
 	pool    string
 	subnets string
+	sends   bool
+}
+
+// sends reports whether packets of the pods of a Service leave with the address.
+func (e Endpoints) sends(c Claim) bool {
+	return c.Level.Elected() && slices.ContainsFunc(c.Services, func(name types.NamespacedName) bool {
+		s := e.Services[name.String()]
+		return s != nil && s.Labels[v1alpha1.EgressLabel] == "true"
+	})
 }
 
 // subnets are those of all interfaces.
@@ -105,9 +114,15 @@ func (s subnets) around(address netip.Addr) string {
 // able are the Nodes that can announce an address, and have an agent for it. Those with the label that excludes a Node are apart.
 type able struct{ eligible, excluded []string }
 
-func (v *View) able(c Claim, nodes []string) able {
+// able leaves out Nodes that cannot send packets of pods with the address, if there are others: with an agent of an earlier release, for instance.
+func (v *View) able(c Claim, nodes []string, sends bool) able {
 	var a able
+	can := func(name string) bool { return v.Agents[name] != nil && v.Agents[name].Status.Egress }
+	sends = sends && slices.ContainsFunc(nodes, can)
 	for _, name := range nodes {
+		if sends && !can(name) {
+			continue
+		}
 		if !v.agent(name, c.Level) || !v.hears(name, c) {
 			continue
 		}

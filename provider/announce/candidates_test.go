@@ -254,3 +254,33 @@ func TestView_SetCandidates(t *testing.T) {
 		})
 	}
 }
+
+// A Node that cannot send packets of pods with the address of their Service leaves it to others, if packets are to be sent so.
+func TestView_SetCandidates_Egress(t *testing.T) {
+	labelled := map[string]*corev1.Service{"shop/web": {ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1alpha1.EgressLabel: "true"}}}}
+	for _, tt := range []struct {
+		name     string
+		can      []string
+		services map[string]*corev1.Service
+		want     []string
+	}{
+		{"one can", []string{"w2"}, labelled, []string{"w2"}},
+		{"both can", []string{"w1", "w2"}, labelled, []string{"w1", "w2"}},
+		{"none can", nil, labelled, []string{"w1", "w2"}},
+		{"not asked for", []string{"w2"}, map[string]*corev1.Service{"shop/web": {}}, []string{"w1", "w2"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			view := twoClaims()
+			for _, name := range tt.can {
+				view.Agents[name].Status.Egress = true
+			}
+			view.SetCandidates(Endpoints{Services: tt.services})
+			if got := view.Claims[0].Candidates; !slices.Equal(got, tt.want) {
+				t.Errorf("candidates of the Service's address are %v, want %v", got, tt.want)
+			}
+			if got := view.Claims[1].Candidates; !slices.Equal(got, []string{"w1", "w2"}) {
+				t.Errorf("candidates of another address are %v, want both", got)
+			}
+		})
+	}
+}

@@ -290,6 +290,8 @@ func (b *Balancer) writeService(ctx context.Context, st *evaluation.Status, w *w
 		b.Recorder.Event(st.Service, corev1.EventTypeWarning, now.Reason, finding.Clean(now.Message))
 	case st.Mistyped != "" && (before == nil || !strings.HasSuffix(before.Message, st.Mistyped)):
 		b.Recorder.Event(st.Service, corev1.EventTypeWarning, "UnknownAnnotation", st.Mistyped)
+	case st.NoEgress != "" && (before == nil || !strings.Contains(before.Message, st.NoEgress)):
+		b.Recorder.Event(st.Service, corev1.EventTypeWarning, "NoEgress", st.NoEgress)
 	case st.Remark != "" && (before == nil || !strings.Contains(before.Message, st.Remark)):
 		b.Recorder.Event(st.Service, corev1.EventTypeWarning, "IPAMDiffers", finding.Clean(st.Remark))
 	}

@@ -195,6 +195,15 @@ func (l *Announcer) Owns(address netip.Addr) bool {
 	return l.quorum.Owns(bootTime(), address)
 }
 
+// Announces reports whether this Node owns the address now, and machines on the network have been told so: the address is known to be no
+// other machine's.
+func (l *Announcer) Announces(address netip.Addr) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	o := l.owned[address]
+	return o != nil && o.announced && o.segment != nil && l.quorum.Owns(bootTime(), address)
+}
+
 // claims are those that it may take.
 func (l *Announcer) claims() []announce.Claim {
 	if l.view == nil || l.left {

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -15,8 +16,8 @@ import (
 // ErrUnanswered is in the finding of a Service for which an IPAM was just asked.
 var ErrUnanswered = errors.New("has not answered yet")
 
-func callFor(key LeaseKey, as *Assignment) *LeaseCall {
-	return &LeaseCall{Key: key, Service: NameOf(as.Service), kept: slices.Contains(as.Service.Finalizers, v1alpha1.LoadBalancerFinalizer)}
+func callFor(key LeaseKey, service *corev1.Service) *LeaseCall {
+	return &LeaseCall{Key: key, Service: NameOf(service), kept: slices.Contains(service.Finalizers, v1alpha1.LoadBalancerFinalizer)}
 }
 
 // leased gives a Service the address that the IPAM of the pool has for it; wanted is the only one that it takes, invalid: any.
@@ -32,7 +33,7 @@ func (a *allocation) leased(as *Assignment, p *Pool, ipv6 bool, wanted netip.Add
 	if before := a.Calls[key]; before != nil && !wanted.IsValid() && !before.Unfit && before.Wanted != l.Denied {
 		wanted = before.Wanted // the address that it had: any other one is asked for only after that was refused
 	}
-	call := callFor(key, as)
+	call := callFor(key, as.Service)
 	call.Wanted = wanted
 	a.Calls[key] = call
 	switch {
@@ -229,7 +230,7 @@ func (a *allocation) renewOne(as *Assignment, pool string, c *Claim) {
 		c.NextLease = key
 	}
 	a.held[asked] = c
-	l, call := a.Leases[asked], callFor(asked, as)
+	l, call := a.Leases[asked], callFor(asked, as.Service)
 	call.Address, call.Wanted = c.Address, c.Address
 	if c.Lease != asked {
 		call.From = c.Lease

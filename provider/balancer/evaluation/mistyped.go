@@ -27,7 +27,7 @@ func mistyped(service *corev1.Service) string {
 	const prefix = v1alpha1.GroupName + "/"
 	known := serviceAnnotations()
 	for _, key := range slices.Sorted(maps.Keys(service.Annotations)) {
-		if !strings.HasPrefix(key, prefix) || slices.Contains(known, key) {
+		if !strings.HasPrefix(key, prefix) || slices.Contains(known, key) || key == v1alpha1.EgressLabel {
 			continue
 		}
 		var names []string

@@ -45,6 +45,8 @@ type Status struct {
 	Note, Mistyped string
 	// Remark is what there is to say of the addresses that it has.
 	Remark string
+	// NoEgress says why packets of its pods do not leave with its address, though it asks for it.
+	NoEgress string
 }
 
 // Inputs is what statuses depend on.
@@ -86,6 +88,7 @@ func (e *Inputs) Statuses() map[types.NamespacedName]*Status {
 // status evaluates one Service.
 func (e *Inputs) status(as *allocator.Assignment) *Status {
 	st := &Status{Service: as.Service, After: as.Service.DeepCopy(), Problem: as.Problem, Mistyped: mistyped(as.Service), Remark: as.Remark}
+	st.NoEgress = e.noEgress(as)
 	allocator.RecordAsked(st.After, e.Plan.Records[as.Service.UID], e.Now)
 	asksUs := as.Request.NodeIP || as.Service.Spec.LoadBalancerClass != nil
 	if e.elsewhere && !asksUs && len(as.By) == 0 && allocator.Condition(as.Service) == nil {
@@ -151,6 +154,9 @@ func (e *Inputs) claimed(as *allocator.Assignment, st *Status) {
 		return
 	}
 	announced := Join(addresses) + " at level " + string(e.Plan.Claims[addresses[0]].Level)
+	if as.Service.Labels[v1alpha1.EgressLabel] == "true" && st.NoEgress == "" {
+		announced += ", also for packets from its pods"
+	}
 	st.says(metav1.ConditionTrue, allocator.AnnouncedReason, announced+e.failingHooks(addresses)+st.remarks(), e.Now)
 }
 
@@ -233,8 +239,10 @@ func (e *Inputs) silence(as *allocator.Assignment, published bool) *finding.Find
 func (e *Inputs) waiting(name types.NamespacedName) bool { return !e.Missing[name].IsZero() }
 
 func (st *Status) says(status metav1.ConditionStatus, reason, message string, now time.Time) {
-	if st.Mistyped != "" {
-		message += "; " + st.Mistyped
+	for _, text := range []string{st.Mistyped, st.NoEgress} {
+		if text != "" {
+			message += "; " + text
+		}
 	}
 	meta.SetStatusCondition(&st.After.Status.Conditions, metav1.Condition{
 		Type: v1alpha1.LoadBalancerReady, Status: status, Reason: reason, Message: message,

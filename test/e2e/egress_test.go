@@ -1,0 +1,124 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// sourcesSeen has the client's machine note from which addresses its server is asked.
+const sourcesSeen = `nft -f - <<'END'
+table inet seen {
+ set sources { type ipv4_addr; flags dynamic; timeout 1h; }
+ chain in { type filter hook input priority -300; tcp dport 8080 ct state new add @sources { ip saddr }; }
+}
+END`
+
+// TestEgress: packets of a Service's pods reach a machine outside with the address of the Service, on each Node, while the owner of the address
+// changes, loses its power, and while agents are replaced. Packets of other pods, and those within the cluster, are as before.
+func TestEgress(t *testing.T) {
+	t.Parallel()
+	answerer := buildProgram(t, "answerer")
+	l := up(t, "egress", 1, 3, "--image", agentImage, "--binary", answerer)
+	l.run(t, "load", "--name", l.name, answererArchive(t, answerer))
+	l.must(t, "cp1", ccmadmInit+" --routes")
+	join := l.joinCommand(t)
+	for _, node := range []string{"w1", "w2"} {
+		l.must(t, node, join)
+	}
+	l.kubectl(t, "wait --for=condition=Ready --timeout=240s node cp1 w1 w2")
+	for _, node := range []string{"w1", "w2"} {
+		l.pod(t, "out-"+node, "out", node)
+		l.pod(t, "other-"+node, "other", node)
+	}
+	l.kubectl(t, "wait --for=condition=Ready --timeout=240s pod -l 'app in (out,other)'")
+	l.must(t, clientMachine, "systemd-run --quiet --collect --unit server answerer")
+	server := l.address(t, clientMachine) + ":8080"
+	l.apply(t, fmt.Sprintf(lanPool, l.inSubnet(t, 200), l.inSubnet(t, 219)))
+	l.serve(t, "out", "out", "TCP", `"type": "LoadBalancer"`)
+	address := l.waitAddress(t, "out")
+	from := func(pod string) string { return sourceOf(l.fromPod(t, pod, server)) }
+	expect := func(pod, source string) {
+		t.Helper()
+		got := ""
+		eventually(t, 30*time.Second, "packets of pod "+pod+" come from "+source, func() bool { got = from(pod); return got == source })
+	}
+	expect("out-w1", l.address(t, "w1"))
+	l.kubectl(t, "label service out ccmadm.dev/egress=true")
+	expect("out-w1", address)
+	expect("out-w2", address)
+	for _, node := range []string{"w1", "w2"} {
+		if got := from("other-" + node); got != l.address(t, node) {
+			t.Errorf("packets of pod other-%s come from %q, want its Node's address", node, got)
+		}
+	}
+	inside := strings.TrimSpace(l.kubectl(t, "get pod out-w1 -o jsonpath='{.status.podIP}'"))
+	for _, pod := range []string{"other-w1", "other-w2"} {
+		ip := strings.TrimSpace(l.kubectl(t, "get pod "+pod+" -o jsonpath='{.status.podIP}'"))
+		if got := sourceOf(l.fromPod(t, "out-w1", ip+":8080")); got != inside {
+			t.Errorf("pod %s is asked by %q, want the pod's own address", pod, got)
+		}
+	}
+	l.expectAnswer(t, "TCP", address+":80", "out-")
+	if got := l.kubectl(t, `get service out -o jsonpath='{.status.conditions[?(@.type=="ccmadm.dev/LoadBalancerReady")].message}'`); !strings.
+		Contains(got, address+" at level L2, also for packets from its pods") {
+		t.Errorf("the condition says %q", got)
+	}
+
+	l.must(t, clientMachine, sourcesSeen)
+	for _, node := range []string{"w1", "w2"} {
+		l.must(t, node, "for pid in $(pgrep -x answerer); do grep -qz HOSTNAME=out- /proc/$pid/environ || continue; "+
+			"exec systemd-run --quiet --collect --unit sender nsenter -t $pid -n sh -c "+
+			"'while :; do curl -s -m 2 http://"+server+"/ >/dev/null; sleep 0.05; done'; done; false")
+	}
+	t.Run("the owner changes", func(t *testing.T) {
+		for range 5 {
+			for _, node := range []string{"w1", "w2"} {
+				l.kubectl(t, "label node "+node+" ccmadm.dev/drain=true")
+				time.Sleep(2 * time.Second)
+				l.kubectl(t, "label node "+node+" ccmadm.dev/drain-")
+				time.Sleep(2 * time.Second)
+			}
+		}
+		expect("out-w1", address)
+		expect("out-w2", address)
+	})
+	t.Run("agents are replaced", func(t *testing.T) {
+		l.kubectl(t, "-n kube-system rollout restart daemonset/ccmadm-node-agent")
+		l.kubectl(t, "-n kube-system rollout status daemonset/ccmadm-node-agent --timeout=240s")
+		expect("out-w1", address)
+		expect("out-w2", address)
+	})
+	t.Run("power cut", func(t *testing.T) {
+		l.kubectl(t, "label node w2 ccmadm.dev/drain=true")
+		time.Sleep(2 * time.Second)
+		l.kubectl(t, "label node w2 ccmadm.dev/drain-")
+		l.run(t, "kill", "--name", l.name, "w1")
+		cut := time.Now()
+		expect("out-w2", address)
+		t.Logf("pod out-w2 reached the server %s after the power cut of w1", time.Since(cut).Round(100*time.Millisecond))
+		l.run(t, "start", "--name", l.name, "w1")
+	})
+	if seen := l.must(t, clientMachine, "nft list set inet seen sources"); strings.Count(seen, "expires") != 1 || !strings.Contains(seen, address) {
+		t.Errorf("while the owner changed, the server was asked from\n%s\nwant %s alone", seen, address)
+	}
+	t.Run("switched off", func(t *testing.T) {
+		l.must(t, "w2", "systemctl stop sender")
+		l.kubectl(t, "label service out ccmadm.dev/egress-")
+		expect("out-w2", l.address(t, "w2"))
+		if left := l.must(t, "w2", "ip rule show | grep 1580: || true; ip route show table all | grep 'table 158' || true; "+
+			"nft list tables | grep egress || true"); strings.TrimSpace(left) != "" {
+			t.Errorf("w2 still has\n%s", left)
+		}
+	})
+}
+
+// sourceOf is the client's address in an answer of the server.
+func sourceOf(answer string) string {
+	fields := strings.Fields(answer)
+	if len(fields) == 0 {
+		return ""
+	}
+	return fields[len(fields)-1]
+}
