@@ -22,7 +22,7 @@ LONG    := ^TestSecrets|^TestCrash_AtRandom|^TestRealCCM_VSphere|^TestFaults_(AW
 LONG    := $(LONG)|^TestModes/(^three|01)|^TestMachineIdentity|^TestImageMissing|^TestRehearse|^TestCatalogue_Machine|^TestMigrationByBGP|^TestControlPlaneVIP
 # What unit tests, or another test on machines, show as well, and what takes three control planes.
 LONG    := $(LONG)|^TestControlPlanes|^TestInventory|^TestDaemonSet|^TestConfigurer|^TestLeastPrivilege|^TestDoctorHost|^TestExternalCA
-LONG    := $(LONG)|^TestLint_Vendors|^TestInitAgain|^TestRealCCM_AWS|^TestLoadBalancerBehaviour|^TestDoctorProbe|^TestDoctorPowerCut|^TestLoadBalancerSuite
+LONG    := $(LONG)|^TestLint_Vendors|^TestInitAgain|^TestRealCCM_AWS|^TestLoadBalancerBehaviour|^TestDoctorProbe|^TestDoctorPowerCut|^TestLoadBalancerSuite|^TestEgress_Flannel
 # Tests of vendors' managers, which need a release for the machines' Kubernetes.
 VENDORS_TESTS := ^TestRealCCM|^TestRehearse|^TestSecrets|^TestFaults_(AWS|Cloud|Sample|VSphere)
 # Measurements have limits that a busy machine misses, and say nothing about right and wrong: see measure. The long ways

@@ -2,6 +2,9 @@ package e2e
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -19,15 +22,71 @@ END`
 // changes, loses its power, and while agents are replaced. Packets of other pods, and those within the cluster, are as before.
 func TestEgress(t *testing.T) {
 	t.Parallel()
+	l := egressLab(t, "egress", "nftables", "--routes")
+	l.kubectl(t, "wait --for=condition=Ready --timeout=240s node cp1 w1 w2")
+	l.testEgress(t)
+}
+
+// TestEgress_Flannel is the same with a network add-on that has an overlay, VXLAN, and masquerades packets of pods, and with
+// kube-proxy in mode iptables.
+func TestEgress_Flannel(t *testing.T) {
+	t.Parallel()
+	l := egressLab(t, "flannel", "iptables", "--node-agent", "--binary", buildFlannel(t))
+	kubeconfig := l.must(t, "cp1", "cat /etc/kubernetes/admin.conf")
+	for _, node := range []string{"cp1", "w1", "w2"} {
+		l.must(t, node, fmt.Sprintf(flannel, node, kubeconfig))
+	}
+	l.kubectl(t, "wait --for=condition=Ready --timeout=240s node cp1 w1 w2")
+	l.testEgress(t)
+}
+
+// flannel runs the add-on's daemon on a machine, and does what its CNI plugin does: a bridge with the range of pods that the daemon has written.
+const flannel = `set -e
+cat > /root/admin.conf <<'END'
+%[2]s
+END
+mkdir -p /etc/kube-flannel /etc/cni/net.d
+echo '{"Network": "10.244.0.0/16", "Backend": {"Type": "vxlan"}}' > /etc/kube-flannel/net-conf.json
+systemd-run --quiet --unit flannel --setenv NODE_NAME=%[1]s flanneld --ip-masq --kube-subnet-mgr --kubeconfig-file=/root/admin.conf --iface=eth0
+for n in $(seq 100); do [ -e /run/flannel/subnet.env ] && break; sleep 0.2; done
+. /run/flannel/subnet.env
+cat > /etc/cni/net.d/10-flannel.conflist <<END
+{"cniVersion": "1.0.0", "name": "cbr0", "plugins": [{"type": "bridge", "bridge": "cni0", "mtu": $FLANNEL_MTU, "isDefaultGateway": true,
+ "hairpinMode": true, "ipam": {"type": "host-local", "ranges": [[{"subnet": "$(echo $FLANNEL_SUBNET | sed 's|[0-9]*/|0/|')"}]], "routes": [{"dst": "$FLANNEL_NETWORK"}]}}]}
+END`
+
+// buildFlannel compiles the add-on's daemon. One of its backends is written in C.
+func buildFlannel(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "flanneld")
+	build := exec.CommandContext(t.Context(), "go", "build", "-tags", "netgo,osusergo", "-ldflags", "-extldflags -static", "-o", program,
+		"github.com/flannel-io/flannel")
+	build.Dir, build.Env = "../lab/flannel", append(os.Environ(), "CGO_ENABLED=1")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build flannel: %v\n%s", err, out)
+	}
+	return program
+}
+
+// egressLab is a cluster of three machines, and a fourth outside of it. proxy is kube-proxy's mode, flag is for ccmadm init, and machines are
+// flags of the lab.
+func egressLab(t *testing.T, name, proxy, flag string, machines ...string) *lab {
+	t.Helper()
 	answerer := buildProgram(t, "answerer")
-	l := up(t, "egress", 1, 3, "--image", agentImage, "--binary", answerer)
+	l := up(t, name, 1, 3, append([]string{"--image", agentImage, "--binary", answerer}, machines...)...)
 	l.run(t, "load", "--name", l.name, answererArchive(t, answerer))
-	l.must(t, "cp1", ccmadmInit+" --routes")
+	l.must(t, "cp1", "sed -i 's/^mode: nftables$/mode: "+proxy+"/' "+kubeadmYAML)
+	l.must(t, "cp1", ccmadmInit+" "+flag)
 	join := l.joinCommand(t)
 	for _, node := range []string{"w1", "w2"} {
 		l.must(t, node, join)
 	}
-	l.kubectl(t, "wait --for=condition=Ready --timeout=240s node cp1 w1 w2")
+	return l
+}
+
+// testEgress runs pods, and a server on the machine outside.
+func (l *lab) testEgress(t *testing.T) {
+	t.Helper()
 	for _, node := range []string{"w1", "w2"} {
 		l.pod(t, "out-"+node, "out", node)
 		l.pod(t, "other-"+node, "other", node)
