@@ -74,7 +74,10 @@ func (k *Kernel) apply(s state) error {
 		if k.empty {
 			return nil
 		}
-		err := k.Remove()
+		err := k.noteGone(s)
+		if err == nil {
+			err = errors.Join(k.Remove(), k.endFlows(s))
+		}
 		k.applied, k.empty = nil, err == nil
 		return err
 	}
@@ -136,13 +139,10 @@ func (k *Kernel) noteGone(s state) error {
 	return nil
 }
 
-// Remove removes all that is ours. What has gone by itself is no error.
+// Remove removes all that is ours. What has gone by itself is no error. Entries of connection tracking stay, as on a machine that leaves its
+// cluster.
 func (k *Kernel) Remove() error {
-	if err := k.noteGone(state{}); err != nil {
-		return err
-	}
-	err := errors.Join(netfilter.RemoveTable(k.namespace, tableName), k.removeWays(nil))
-	return errors.Join(err, k.endFlows(state{}))
+	return errors.Join(netfilter.RemoveTable(k.namespace, tableName), k.removeWays(nil))
 }
 
 // Leftovers names what agents have put into the kernel, as ip(8) and nft(8) do.
