@@ -50,8 +50,9 @@ func newAnnouncers(ctx context.Context, config *rest.Config, o Options, c *cache
 		ownerChanged = sender.OwnerChanged
 	}
 	announcer = l2.New(l2.Options{
-		Node: o.NodeName, Key: key, Listen: o.Address, Port: o.HeartbeatPort, Changed: report.announced, KeepVoters: true,
-		Log: klog.FromContext(ctx).WithName("l2"),
+		Node: o.NodeName, Key: key, Listen: o.Address, Port: o.HeartbeatPort, KeepVoters: true,
+		Changed: func() { report.announced(); ownerChanged() },
+		Log:     klog.FromContext(ctx).WithName("l2"),
 		Conflict: func(claim announce.Claim, conflict v1alpha1.AddressConflict) {
 			warnOfConflict(events, c, claim, conflict)
 		},

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"context"
 	"maps"
 	"net/netip"
 	"slices"
@@ -39,6 +38,10 @@ func newEgress(o Options, c *caches, changed func(), owns func(netip.Addr) bool)
 
 // Set is of [announce.Announcer].
 func (e *egressSender) Set(view *announce.View) {
+	own := view.Agents[view.Node]
+	if own == nil {
+		return // its first report is on its way: until then the interfaces are not known
+	}
 	in := egress.Inputs{
 		Node: view.Node, Nodes: slices.Collect(maps.Values(view.Nodes)), Services: map[string]*corev1.Service{},
 		OwnRanges: e.routes, Within: e.within,
@@ -54,9 +57,8 @@ func (e *egressSender) Set(view *announce.View) {
 				address.Services, in.Services[name.String()] = append(address.Services, name), service
 			}
 		}
-		if own := view.Agents[view.Node]; own != nil && allSend(view, claim) {
-			address.Interface = announce.InterfaceFor(claim.Address, own.Status.Interfaces, view.InterfacesOf(claim))
-		}
+		address.Interface = announce.InterfaceFor(claim.Address, own.Status.Interfaces, view.InterfacesOf(claim))
+		address.Unfit = !allSend(view, claim)
 		if len(address.Services) > 0 {
 			in.Addresses = append(in.Addresses, address)
 		}
@@ -80,8 +82,9 @@ func allSend(view *announce.View, claim announce.Claim) bool {
 	})
 }
 
-// Report says that this Node can be the owner.
-func (e *egressSender) Report(status *v1alpha1.NodeAgentStatus) { status.Egress = !e.Failing() }
-
-// Drain does nothing: what this Node gives away shows in what it owns.
-func (*egressSender) Drain(context.Context) {}
+// Report says whether this Node can be the owner, once that is known.
+func (e *egressSender) Report(status *v1alpha1.NodeAgentStatus) {
+	if fit, known := e.Fit(); known {
+		status.Egress = fit
+	}
+}

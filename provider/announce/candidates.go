@@ -39,16 +39,19 @@ func (v *View) SetCandidates(e Endpoints) {
 		if _, known := selected[c.Pool]; !known {
 			selected[c.Pool], preferred[c.Pool] = v.selected(c.Pool, staying), v.preferred(c.Pool, staying)
 		}
-		like := likeness{c.Level, c.Pool, subnets.around(c.Address), e.sends(*c)}
+		like := likeness{c.Level, c.Pool, subnets.around(c.Address)}
 		nodes, known := same[like]
 		if !known {
-			nodes = v.able(*c, selected[c.Pool], like.sends)
+			nodes = v.able(*c, selected[c.Pool])
 			same[like] = nodes
 		}
 		c.Candidates, c.Ending = v.candidates(*c, nodes, local)
 		if len(c.Candidates) == 0 && !c.Probed && c.Level.OnLink() {
 			// The address is published once the network was probed for it, which needs no endpoint.
 			c.Candidates, c.Ending = v.candidates(*c, nodes, nil)
+		}
+		if e.sends(*c) {
+			v.senders(c)
 		}
 		c.Preferred, c.ReturnAfter = nil, v.returnAfter(c.Pool)
 		if len(preferred[c.Pool]) == 0 {
@@ -67,7 +70,15 @@ type likeness struct {
 	level   v1alpha1.Level
 	pool    string
 	subnets string
-	sends   bool
+}
+
+// senders leaves of the candidates those that can send packets of pods with the address, if there are two, so that the address has where to
+// go. Others have an agent of an earlier release, for instance.
+func (v *View) senders(c *Claim) {
+	cannot := func(name string) bool { return v.Agents[name] == nil || !v.Agents[name].Status.Egress }
+	if can := slices.DeleteFunc(slices.Clone(c.Candidates), cannot); len(can) > 1 { // the list may be another claim's, too
+		c.Candidates, c.Ending = can, slices.DeleteFunc(slices.Clone(c.Ending), cannot)
+	}
 }
 
 // sends reports whether packets of the pods of a Service leave with the address.
@@ -114,15 +125,9 @@ func (s subnets) around(address netip.Addr) string {
 // able are the Nodes that can announce an address, and have an agent for it. Those with the label that excludes a Node are apart.
 type able struct{ eligible, excluded []string }
 
-// able leaves out Nodes that cannot send packets of pods with the address, if there are others: with an agent of an earlier release, for instance.
-func (v *View) able(c Claim, nodes []string, sends bool) able {
+func (v *View) able(c Claim, nodes []string) able {
 	var a able
-	can := func(name string) bool { return v.Agents[name] != nil && v.Agents[name].Status.Egress }
-	sends = sends && slices.ContainsFunc(nodes, can)
 	for _, name := range nodes {
-		if sends && !can(name) {
-			continue
-		}
 		if !v.agent(name, c.Level) || !v.hears(name, c) {
 			continue
 		}

@@ -264,13 +264,20 @@ func TestView_SetCandidates_Egress(t *testing.T) {
 		services map[string]*corev1.Service
 		want     []string
 	}{
-		{"one can", []string{"w2"}, labelled, []string{"w2"}},
-		{"both can", []string{"w1", "w2"}, labelled, []string{"w1", "w2"}},
-		{"none can", nil, labelled, []string{"w1", "w2"}},
-		{"not asked for", []string{"w2"}, map[string]*corev1.Service{"shop/web": {}}, []string{"w1", "w2"}},
+		{"two can", []string{"w2", "w3"}, labelled, []string{"w2", "w3"}},
+		{"all can", []string{"w1", "w2", "w3"}, labelled, []string{"w1", "w2", "w3"}},
+		{"one can, which may fail", []string{"w2"}, labelled, []string{"w1", "w2", "w3"}},
+		{"two can, of which one is no candidate", []string{"w2", "w4"}, labelled, []string{"w1", "w2", "w3"}},
+		{"none can", nil, labelled, []string{"w1", "w2", "w3"}},
+		{"not asked for", []string{"w2", "w3"}, map[string]*corev1.Service{"shop/web": {}}, []string{"w1", "w2", "w3"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			view := twoClaims()
+			for _, name := range []string{"w3", "w4"} { // w4 is not in the network
+				view.Nodes[name] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+				view.Agents[name] = &v1alpha1.NodeAgent{}
+			}
+			view.Agents["w3"].Status.Interfaces = view.Agents["w1"].Status.Interfaces
 			for _, name := range tt.can {
 				view.Agents[name].Status.Egress = true
 			}
@@ -278,8 +285,8 @@ func TestView_SetCandidates_Egress(t *testing.T) {
 			if got := view.Claims[0].Candidates; !slices.Equal(got, tt.want) {
 				t.Errorf("candidates of the Service's address are %v, want %v", got, tt.want)
 			}
-			if got := view.Claims[1].Candidates; !slices.Equal(got, []string{"w1", "w2"}) {
-				t.Errorf("candidates of another address are %v, want both", got)
+			if got := view.Claims[1].Candidates; !slices.Equal(got, []string{"w1", "w2", "w3"}) {
+				t.Errorf("candidates of another address are %v, want all", got)
 			}
 		})
 	}

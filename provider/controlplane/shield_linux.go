@@ -25,7 +25,7 @@ func Shield(at netip.AddrPort) error {
 	if err != nil {
 		return err
 	}
-	table := netfilter.Replaced(conn, shieldTable)
+	table := netfilter.Replaced(conn, netfilter.Inet(shieldTable))
 	for name, hook := range map[string]*nftables.ChainHook{
 		"prerouting": nftables.ChainHookPrerouting, "output": nftables.ChainHookOutput,
 	} {
@@ -63,7 +63,7 @@ func toItself(at netip.AddrPort) []expr.Any {
 }
 
 // Shielded reports whether this machine has the table. A kernel without nftables has none.
-func Shielded() (bool, error) { return netfilter.HasTable(netns.None(), shieldTable) }
+func Shielded() (bool, error) { return netfilter.HasTable(netns.None(), netfilter.Inet(shieldTable)) }
 
 // Unshield removes the table, if it is there.
-func Unshield() error { return netfilter.RemoveTable(netns.None(), shieldTable) }
+func Unshield() error { return netfilter.RemoveTable(netns.None(), netfilter.Inet(shieldTable)) }

@@ -15,8 +15,14 @@ import (
 	"github.com/ccmadm/ccmadm/provider/netfilter"
 )
 
+// failuresInRow is how many looks have to fail before the Node says so.
+const failuresInRow = 3
+
 // lookInterval is that of looks at what others may have removed: systemd-networkd removes rules, and a reload of nftables tables.
 const lookInterval = 10 * time.Second
+
+// drainInterval is that of looks for what has been given away.
+const drainInterval = 20 * time.Millisecond
 
 // Agent makes a Node's kernel send packets of pods with the addresses of their Services.
 type Agent struct {
@@ -27,19 +33,25 @@ type Agent struct {
 	report  func()
 	inputs  atomic.Pointer[Inputs]
 	counts  atomic.Pointer[Counts]
-	failed  string         // what was logged
-	cluster []netip.Prefix // what was found last
+	// failures is how many looks in a row have failed.
+	failures atomic.Int32
+	failed   string // what was logged
+	// networks and pods are those of the routes that were read last.
+	networks, pods []netip.Prefix
 }
 
-// NewAgent makes one. owns reports whether this Node owns an address, and report is called when [Agent.Failing] changes. The Agent closes
+// NewAgent makes one. owns reports whether this Node owns an address, and report is called when [Agent.Fit] changes. The Agent closes
 // the kernel at the end.
 func NewAgent(kernel *Kernel, owns func(netip.Addr) bool, report func()) *Agent {
 	changed, poke := changes.New()
 	return &Agent{kernel: kernel, owns: owns, report: report, changed: changed, poke: poke}
 }
 
-// Failing reports whether the kernel does not have what it should.
-func (a *Agent) Failing() bool { return a.Counts().Failing > 0 }
+// Fit reports whether the Node can own an address, which is known after the first look. One failure does not count: others would have to
+// take its addresses.
+func (a *Agent) Fit() (fit, known bool) {
+	return a.failures.Load() < failuresInRow, a.counts.Load() != nil
+}
 
 // Set replaces what the cluster asks for. It does not wait.
 func (a *Agent) Set(in Inputs) {
@@ -64,8 +76,14 @@ func (a *Agent) Run(ctx context.Context) error {
 	defer a.kernel.Close()
 	go a.kernel.watch(ctx, a.poke)
 	changes.Follow(ctx, ctx, a.changed, changes.Paced(ctx, a.look))
-	a.look() // what was given away at the end
 	return nil
+}
+
+// Drain returns when this Node translates packets for none of its addresses any more, or ctx is done.
+func (a *Agent) Drain(ctx context.Context) {
+	for a.Counts().Owned > 0 && changes.Sleep(ctx, drainInterval) {
+		a.poke()
+	}
 }
 
 // look makes the kernel have what is wanted now.
@@ -75,25 +93,30 @@ func (a *Agent) look() {
 		return
 	}
 	s, err := a.wanted(*in)
-	err = errors.Join(err, a.kernel.apply(s))
+	if err == nil || a.networks != nil {
+		err = errors.Join(err, a.kernel.apply(s))
+	}
 	c := Counts{Pods: len(s.Pods)}
 	for _, p := range s.Pods {
 		if p.Owned {
 			c.Owned++
 		}
 	}
+	before, known := a.Fit()
 	if err != nil {
 		c.Failing = 1
+		a.failures.Add(1)
+	} else {
+		a.failures.Store(0)
 	}
-	before := a.Failing()
 	a.counts.Store(&c)
-	if a.Failing() != before {
+	if fit, _ := a.Fit(); fit != before || !known {
 		a.report()
 	}
 	a.log(err)
 }
 
-// wanted is the plan as it is on this Node. If the routes cannot be read, those that were read last count.
+// wanted is the plan as it is on this Node. If the routes cannot be read, those that were read last count, if there are any.
 func (a *Agent) wanted(in Inputs) (state, error) {
 	plan := NewPlan(in)
 	if len(plan.Pods) == 0 {
@@ -101,9 +124,9 @@ func (a *Agent) wanted(in Inputs) (state, error) {
 	}
 	networks, pods, err := a.kernel.own(in)
 	if err == nil {
-		a.cluster = netfilter.Disjoint(append(in.cluster(networks), pods...))
+		a.networks, a.pods = append([]netip.Prefix{}, networks...), pods
 	}
-	s := state{Cluster: a.cluster}
+	s := state{Cluster: netfilter.Disjoint(append(in.cluster(a.networks), a.pods...))}
 	owned := map[netip.Addr]bool{}
 	for _, p := range plan.Pods {
 		is, known := owned[p.Address]

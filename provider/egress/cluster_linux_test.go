@@ -215,7 +215,7 @@ func (c *cluster) dial(from *machine, address string) (server net.PacketConn, cl
 
 // received is where a packet comes from that is sent until one arrives, of those sent from now on.
 func received(server net.PacketConn, client net.Conn) string {
-	for n := range 100 {
+	for n := range 400 {
 		text := fmt.Sprintf("%d %d", time.Now().UnixNano(), n)
 		_, _ = client.Write([]byte(text))
 		_ = server.SetReadDeadline(time.Now().Add(50 * time.Millisecond))

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -40,7 +41,7 @@ func TestEgress(t *testing.T) {
 		{"from a Node", c.nodes[1].machine, c.outside, far4, "192.0.2.11"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := c.seen(tt.from, tt.to, tt.address, 5*time.Second); got != tt.expected {
+			if got := c.seen(tt.from, tt.to, tt.address, 20*time.Second); got != tt.expected {
 				t.Errorf("the packet came from %q, want %s", got, tt.expected)
 			}
 		})
@@ -58,7 +59,7 @@ func TestEgress_NoOwner(t *testing.T) {
 	}
 	c.own(1)
 	for i := range 2 {
-		if got := c.seen(c.nodes[i].pod, c.outside, far4, 5*time.Second); got != service4 {
+		if got := c.seen(c.nodes[i].pod, c.outside, far4, 20*time.Second); got != service4 {
 			t.Errorf("pod of n%d: the packet came from %q, want %s", i, got, service4)
 		}
 	}
@@ -70,7 +71,7 @@ func TestEgress_NoOwner(t *testing.T) {
 			t.Errorf("n%d has %q, %v; want nothing", i, lines, err)
 		}
 	}
-	if got := c.seen(c.nodes[0].pod, c.outside, far4, 5*time.Second); got != "192.0.2.10" {
+	if got := c.seen(c.nodes[0].pod, c.outside, far4, 20*time.Second); got != "192.0.2.10" {
 		t.Errorf("the packet came from %q, want the Node's address", got)
 	}
 }
@@ -82,12 +83,62 @@ func TestEgress_OwnRoutes(t *testing.T) {
 		c.nodes[i].route(far4+"/32", "192.0.2.254")
 		c.nodes[i].route("203.0.113.0/24", "192.0.2.254")
 		c.nodes[i].route("128.0.0.0/1", "192.0.2.254")
+		c.nodes[i].blackhole("203.0.0.0/8")
 		c.own(0)
 		for j := range 2 {
-			if got := c.seen(c.nodes[j].pod, c.outside, far4, 5*time.Second); got != service4 {
+			if got := c.seen(c.nodes[j].pod, c.outside, far4, 20*time.Second); got != service4 {
 				t.Errorf("routes of n%d, pod of n%d: the packet came from %q, want %s", i, j, got, service4)
 			}
 		}
+	}
+}
+
+// Connections that have begun while another program had removed the tables, or while their destination was within the cluster, leave as all
+// others afterwards.
+func TestEgress_BegunOtherwise(t *testing.T) {
+	for _, tt := range []struct {
+		name          string
+		before, after func(c *cluster, node int)
+	}{
+		{"without tables", func(c *cluster, node int) {
+			if err := c.nodes[node].removeTables(); err != nil {
+				t.Fatal(err)
+			}
+		}, func(*cluster, int) {}},
+		{"to an API server that is none any more", func(c *cluster, node int) {
+			c.in.Servers = []netip.Addr{netip.MustParseAddr(far4)}
+			c.look(node)
+		}, func(c *cluster, _ int) { c.in.Servers = nil }},
+	} {
+		for node := range 2 {
+			t.Run(fmt.Sprintf("%s, n%d", tt.name, node), func(t *testing.T) {
+				c := newCluster(t)
+				c.own(0)
+				tt.before(c, node)
+				server, client := c.dial(c.nodes[node].pod, far4)
+				if got, want := received(server, client), fmt.Sprintf("192.0.2.1%d", node); got != want {
+					t.Fatalf("the packet came from %q, want its Node's address %s", got, want)
+				}
+				tt.after(c, node)
+				c.look(node)
+				if got := received(server, client); got != service4 {
+					t.Errorf("afterwards the packet came from %q, want %s", got, service4)
+				}
+			})
+		}
+	}
+}
+
+// A Node that may own the address and cannot translate: no packets are sent to the owner.
+func TestEgress_Unfit(t *testing.T) {
+	c := newCluster(t)
+	c.own(0)
+	for i := range c.in.Addresses {
+		c.in.Addresses[i].Unfit = true
+	}
+	c.look(1)
+	if got := c.seen(c.nodes[1].pod, c.outside, far4, 300*time.Millisecond); got != "" {
+		t.Errorf("a packet came from %s, want none", got)
 	}
 }
 
@@ -137,7 +188,7 @@ func TestEgress_AnswerFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = client.Close() }()
-	for range 100 {
+	for range 400 {
 		_, _ = client.Write([]byte("x"))
 		_ = server.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
 		if _, source, err := server.ReadFrom(make([]byte, 8)); err == nil {
@@ -167,7 +218,7 @@ func TestEgress_Many(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("20,000 addresses of pods took %s", time.Since(start))
-	if pods, err := m.podsInTable(); err != nil || len(pods) != len(s.Pods) {
+	if pods, err := m.podsInTables(); err != nil || len(pods) != len(s.Pods) {
 		t.Errorf("the table has %d addresses of pods, %v; want %d", len(pods), err, len(s.Pods))
 	}
 }
@@ -192,7 +243,7 @@ func TestEgress_Removed(t *testing.T) {
 				t.Errorf("a packet came from %s, want none", got)
 			}
 			c.look(1)
-			if got := c.seen(n.pod, c.outside, far4, 5*time.Second); got != service4 {
+			if got := c.seen(n.pod, c.outside, far4, 20*time.Second); got != service4 {
 				t.Errorf("the packet came from %q, want %s", got, service4)
 			}
 		})

@@ -113,7 +113,7 @@ func (c *cluster) echo(from *machine) func(round int) {
 			go func() { _, _ = io.Copy(server, server) }()
 		}
 	}()
-	from.inside(func() { client, err = net.DialTimeout("tcp", listener.Addr().String(), 5*time.Second) })
+	from.inside(func() { client, err = net.DialTimeout("tcp", listener.Addr().String(), time.Minute) })
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func (c *cluster) echo(from *machine) func(round int) {
 	return func(round int) {
 		c.t.Helper()
 		text := fmt.Appendf(nil, "round %d", round)
-		_ = client.SetDeadline(time.Now().Add(10 * time.Second))
+		_ = client.SetDeadline(time.Now().Add(time.Minute))
 		if _, err := client.Write(text); err != nil {
 			c.t.Fatalf("failover %d: send: %v", round, err)
 		}

@@ -55,13 +55,16 @@ func (s stale) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
 		return a.Unmap()
 	}
 	pod, destination := address(flow.Forward.SrcIP), address(flow.Reverse.SrcIP)
-	if s.gone[pod] {
-		return destination == address(flow.Forward.DstIP) // to a Service within the cluster, kube-proxy has changed it
-	}
-	if s.services[destination] {
-		return destination == address(flow.Forward.DstIP)
-	}
+	direct := destination == address(flow.Forward.DstIP) // else kube-proxy has chosen an endpoint
 	source, is := s.sources[pod]
-	return is && source != address(flow.Reverse.DstIP) &&
-		!slices.ContainsFunc(s.cluster, func(p netip.Prefix) bool { return p.Contains(destination) })
+	translated := address(flow.Reverse.DstIP)
+	switch {
+	case s.services[destination]:
+		return direct
+	case slices.ContainsFunc(s.cluster, func(p netip.Prefix) bool { return p.Contains(destination) }):
+		return is && s.services[translated]
+	case s.gone[pod]:
+		return direct
+	}
+	return is && source != translated
 }

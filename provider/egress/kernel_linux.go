@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
@@ -21,6 +22,7 @@ type Kernel struct {
 	namespace netns.NsHandle
 	applied   *state              // what table ccmadm-egress says; nil: not known
 	written   time.Time           // when it was written
+	cluster   []netip.Prefix      // of the table that was written last
 	empty     bool                // nothing of ours is there
 	flowsDue  bool                // entries of connection tracking are to be removed
 	gone      map[netip.Addr]bool // pods whose entries go, although they are in no plan any more
@@ -76,7 +78,7 @@ func (k *Kernel) apply(s state) error {
 		}
 		err := k.noteGone(s)
 		if err == nil {
-			err = errors.Join(k.Remove(), k.endFlows(s))
+			err = errors.Join(k.Remove(), k.endFlows(state{Cluster: k.cluster}))
 		}
 		k.applied, k.empty = nil, err == nil
 		return err
@@ -100,7 +102,7 @@ func (k *Kernel) apply(s state) error {
 
 // replaceTable writes the table if it says something else, is gone, or is old.
 func (k *Kernel) replaceTable(s state) error {
-	there, err := netfilter.HasTable(k.namespace, tableName)
+	there, _, err := k.hasTables()
 	if err != nil {
 		return err
 	}
@@ -111,19 +113,19 @@ func (k *Kernel) replaceTable(s state) error {
 		if err := k.noteGone(s); err != nil {
 			return err
 		}
-		k.flowsDue = true
 	}
-	if err := k.writeTable(s); err != nil {
+	k.flowsDue = true // also of what has begun while there was no table
+	if err := k.writeTables(s); err != nil {
 		k.applied = nil
 		return err
 	}
-	k.applied, k.written = &s, time.Now()
+	k.applied, k.written, k.cluster = &s, time.Now(), s.Cluster
 	return nil
 }
 
 // noteGone notes which pods of the table are in no state any more. The table knows those of an earlier process.
 func (k *Kernel) noteGone(s state) error {
-	before, err := k.podsInTable()
+	before, err := k.podsInTables()
 	if err != nil {
 		return err
 	}
@@ -142,18 +144,20 @@ func (k *Kernel) noteGone(s state) error {
 // Remove removes all that is ours. What has gone by itself is no error. Entries of connection tracking stay, as on a machine that leaves its
 // cluster.
 func (k *Kernel) Remove() error {
-	return errors.Join(netfilter.RemoveTable(k.namespace, tableName), k.removeWays(nil))
+	return errors.Join(k.removeTables(), k.removeWays(nil))
 }
 
 // Leftovers names what agents have put into the kernel, as ip(8) and nft(8) do.
 func (k *Kernel) Leftovers() ([]string, error) {
 	var lines []string
-	there, err := netfilter.HasTable(k.namespace, tableName)
-	if err != nil {
-		return nil, err
-	}
-	if there {
-		lines = append(lines, "nftables table inet "+tableName)
+	for _, f := range netfilter.Families() {
+		there, err := netfilter.HasTable(k.namespace, &nftables.Table{Name: tableName, Family: f.Table})
+		if err != nil {
+			return nil, err
+		}
+		if there {
+			lines = append(lines, "nftables table "+f.Name+" "+tableName)
+		}
 	}
 	rules, err := k.rules()
 	if err != nil {

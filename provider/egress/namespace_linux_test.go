@@ -138,6 +138,19 @@ func (m *machine) route(destination, via string) {
 	}
 }
 
+// blackhole is a route that leads nowhere, as a summary of private ranges does.
+func (m *machine) blackhole(destination string) {
+	m.t.Helper()
+	prefix := netip.MustParsePrefix(destination)
+	err := m.handle.RouteAdd(&netlink.Route{
+		Dst:  &net.IPNet{IP: prefix.Addr().AsSlice(), Mask: net.CIDRMask(prefix.Bits(), prefix.Addr().BitLen())},
+		Type: unix.RTN_BLACKHOLE,
+	})
+	if err != nil {
+		m.t.Fatalf("add route to %s: %v", destination, err)
+	}
+}
+
 // neighbor is what gratuitous ARP and neighbour advertisements would say.
 func (m *machine) neighbor(address netip.Addr, at net.HardwareAddr) {
 	m.t.Helper()
@@ -156,7 +169,7 @@ func (m *machine) masquerade(pods ...string) {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	table := netfilter.Replaced(conn, "add-on")
+	table := netfilter.Replaced(conn, netfilter.Inet("add-on"))
 	chain := conn.AddChain(&nftables.Chain{
 		Name: "postrouting", Table: table, Type: nftables.ChainTypeNAT,
 		Hooknum: nftables.ChainHookPostrouting, Priority: nftables.ChainPriorityNATSource,

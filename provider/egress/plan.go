@@ -52,6 +52,8 @@ type Address struct {
 	Services []types.NamespacedName
 	// Interface is where this Node reaches the address. Empty: nowhere.
 	Interface string
+	// Unfit: a Node may own the address that would let packets pass with their own source. None are sent to the owner.
+	Unfit bool
 }
 
 // Plan says which packets leave the cluster with which address. It has all pods of all Nodes.
@@ -66,7 +68,7 @@ type Pod struct {
 	IP netip.Addr
 	// Here: the pod is on this Node.
 	Here bool
-	// Address is that of the Service, of the same family, and Interface where this Node reaches it.
+	// Address is that of the Service, of the same family, and Interface by which packets go to its owner. Empty: by none.
 	Address   netip.Addr
 	Interface string
 }
@@ -105,7 +107,11 @@ func NewPlan(in Inputs) Plan {
 				if _, taken := chosen[ip]; taken || !has {
 					continue
 				}
-				chosen[ip] = Pod{IP: ip, Here: *e.NodeName == in.Node, Address: address.Addr, Interface: address.Interface}
+				pod := Pod{IP: ip, Here: *e.NodeName == in.Node, Address: address.Addr, Interface: address.Interface}
+				if address.Unfit {
+					pod.Interface = ""
+				}
+				chosen[ip] = pod
 			}
 		}
 	}

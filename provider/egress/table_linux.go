@@ -15,10 +15,11 @@ import (
 )
 
 const (
-	// tableName is ours alone: the table is rewritten as a whole.
+	// tableName is that of two tables, of families ip and ip6, which are ours alone: they are rewritten as a whole. nft has to be able to read
+	// them, or ends for every command: nft 1.0.6 (Debian 12) cannot read a set of `ct original saddr`.
 	tableName = "ccmadm-egress"
-	// mark is set on packets that leave the cluster by another Node. No other bit of a packet's mark is touched: kube-proxy has 0x4000 and
-	// 0x8000, Calico 0xffff0000, Cilium 0xf00.
+	// mark is set on packets that leave the cluster by another Node, and on connections to destinations outside that pods of the plan have
+	// begun. No other bit of a mark is touched: kube-proxy has 0x4000 and 0x8000, Calico 0xffff0000, Cilium 0xf00.
 	mark = 0x2000
 
 	// afterDNAT is after kube-proxy has chosen an endpoint (-100), so that the destination is that of the packet on its way.
@@ -44,25 +45,56 @@ type sets struct {
 	pods    *nftables.Set // all pods
 	here    *nftables.Set // pods of this Node whose address another Node owns
 	sources *nftables.Set // the address with which packets of a pod leave this Node
-	allowed *nftables.Set // pairs: pod, and that address
 	ways    *nftables.Set // pairs: pod of this Node, and the next hop of its packets
-	own     *nftables.Set // addresses of Services
+	owned   *nftables.Set // addresses of Services that this Node owns
+	all     *nftables.Set // all addresses of Services
 }
 
-// writeTable replaces the table in one transaction.
-func (k *Kernel) writeTable(s state) error {
+// bothTables are both.
+func bothTables() []*nftables.Table {
+	var list []*nftables.Table
+	for _, f := range netfilter.Families() {
+		list = append(list, &nftables.Table{Name: tableName, Family: f.Table})
+	}
+	return list
+}
+
+// hasTables reports whether all of the tables are there, and whether any is.
+func (k *Kernel) hasTables() (all, any bool, err error) {
+	all = true
+	for _, table := range bothTables() {
+		there, err := netfilter.HasTable(k.namespace, table)
+		if err != nil {
+			return false, false, err
+		}
+		all, any = all && there, any || there
+	}
+	return all, any, nil
+}
+
+// removeTables removes those that are there.
+func (k *Kernel) removeTables() error {
+	var errs []error
+	for _, table := range bothTables() {
+		errs = append(errs, netfilter.RemoveTable(k.namespace, table))
+	}
+	return errors.Join(errs...)
+}
+
+// writeTables replaces them in one transaction.
+func (k *Kernel) writeTables(s state) error {
 	conn, err := netfilter.Open(k.namespace)
 	if err != nil {
 		return err
 	}
-	table := netfilter.Replaced(conn, tableName)
-	chain := func(name string, kind nftables.ChainType, hook *nftables.ChainHook, priority nftables.ChainPriority) *nftables.Chain {
-		return conn.AddChain(&nftables.Chain{Name: name, Table: table, Type: kind, Hooknum: hook, Priority: &priority})
-	}
-	prerouting := chain("prerouting", nftables.ChainTypeFilter, nftables.ChainHookPrerouting, afterDNAT)
-	translate := chain("translate", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, beforeMasquerade)
-	verify := chain("verify", nftables.ChainTypeFilter, nftables.ChainHookPostrouting, last)
 	for _, f := range netfilter.Families() {
+		table := netfilter.Replaced(conn, &nftables.Table{Name: tableName, Family: f.Table})
+		chain := func(name string, kind nftables.ChainType, hook *nftables.ChainHook, priority nftables.ChainPriority) *nftables.Chain {
+			return conn.AddChain(&nftables.Chain{Name: name, Table: table, Type: kind, Hooknum: hook, Priority: &priority})
+		}
+		prerouting := chain("prerouting", nftables.ChainTypeFilter, nftables.ChainHookPrerouting, afterDNAT)
+		translate := chain("translate", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, beforeMasquerade)
+		verify := chain("verify", nftables.ChainTypeFilter, nftables.ChainHookPostrouting, last)
 		sets, err := addSets(conn, table, f, s)
 		if err != nil {
 			return err
@@ -70,26 +102,29 @@ func (k *Kernel) writeTable(s state) error {
 		add := func(to *nftables.Chain, parts ...[]expr.Any) {
 			conn.AddRule(&nftables.Rule{Table: table, Chain: to, Exprs: slices.Concat(parts...)})
 		}
-		add(prerouting, f.Packets(), original(), sets.from(sets.here), sets.out(), setMark())
-		add(translate, f.Packets(), sets.out(), sets.translate())
+		add(prerouting, original(), sets.from(sets.pods), sets.out(), setConnectionMark())
+		add(prerouting, original(), sets.from(sets.here), sets.out(), setMark())
+		add(translate, sets.out(), sets.translate())
 		// What connection tracking does not know is not translated.
-		add(verify, f.Packets(), sets.from(sets.pods), sets.out(), invalid(), drop())
-		add(verify, f.Packets(), original(), sets.began(sets.pods), sets.out(), sets.notAllowed(), drop())
-		add(verify, f.Packets(), original(), sets.began(sets.here), sets.out(), sets.notByWay(), drop())
+		add(verify, sets.from(sets.pods), sets.out(), invalid(), drop())
+		began := slices.Concat(original(), hasConnectionMark(), sets.out())
+		add(verify, began, sets.from(sets.owned), accept())
+		add(verify, began, sets.byWay(), accept())
+		add(verify, began, drop())
 		// An answer that arrives before the pod's next packet, after a failover, would be taken for a connection of its own, and the port of
 		// the pod's connection for one in use.
-		add(verify, f.Packets(), forwarded(), sets.toService(), sets.fromOutside(), drop())
+		add(verify, forwarded(), sets.toService(), sets.fromOutside(), drop())
 	}
 	if err := conn.Flush(); err != nil {
-		return fmt.Errorf("write table %s of nftables: %w", tableName, err)
+		return fmt.Errorf("write tables %s of nftables: %w", tableName, err)
 	}
 	return nil
 }
 
-// podsInTable are those of which the table in the kernel speaks, if there is one.
-func (k *Kernel) podsInTable() ([]netip.Addr, error) {
-	there, err := netfilter.HasTable(k.namespace, tableName)
-	if err != nil || !there {
+// podsInTables are those of which the tables in the kernel speak, if they are there.
+func (k *Kernel) podsInTables() ([]netip.Addr, error) {
+	_, any, err := k.hasTables()
+	if err != nil || !any {
 		return nil, err
 	}
 	conn, err := netfilter.Open(k.namespace)
@@ -98,12 +133,12 @@ func (k *Kernel) podsInTable() ([]netip.Addr, error) {
 	}
 	var list []netip.Addr
 	for _, f := range netfilter.Families() {
-		elements, err := conn.GetSetElements(&nftables.Set{Table: netfilter.Table(tableName), Name: "pods-" + f.Name, KeyType: f.KeyType})
+		elements, err := conn.GetSetElements(&nftables.Set{Table: &nftables.Table{Name: tableName, Family: f.Table}, Name: "pods", KeyType: f.KeyType})
 		if errors.Is(err, unix.ENOENT) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read table %s of nftables: %w", tableName, err)
+			return nil, fmt.Errorf("read tables %s of nftables: %w", tableName, err)
 		}
 		for _, e := range elements {
 			if ip, ok := netip.AddrFromSlice(e.Key); ok {
@@ -120,15 +155,15 @@ func addSets(conn *nftables.Conn, table *nftables.Table, f netfilter.Family, s s
 		return sets{}, fmt.Errorf("render table %s: %w", tableName, err)
 	}
 	set := func(name string, key nftables.SetDatatype) *nftables.Set {
-		return &nftables.Set{Table: table, Name: name + "-" + f.Name, KeyType: key}
+		return &nftables.Set{Table: table, Name: name, KeyType: key}
 	}
 	all := sets{
 		Family: f, cluster: set("cluster", f.KeyType), pods: set("pods", f.KeyType), here: set("here", f.KeyType),
-		sources: set("sources", f.KeyType), allowed: set("allowed", pair), ways: set("ways", pair), own: set("services", f.KeyType),
+		sources: set("sources", f.KeyType), ways: set("ways", pair), owned: set("owned", f.KeyType), all: set("services", f.KeyType),
 	}
 	all.cluster.Interval = true
 	all.sources.IsMap, all.sources.DataType = true, f.KeyType
-	all.allowed.Concatenation, all.ways.Concatenation = true, true
+	all.ways.Concatenation = true
 	elements := map[*nftables.Set][]nftables.SetElement{
 		all.cluster: netfilter.Ranges(f.Of(append(unused(), s.Cluster...))),
 	}
@@ -138,22 +173,24 @@ func addSets(conn *nftables.Conn, table *nftables.Table, f netfilter.Family, s s
 		if p.IP.BitLen() != f.Bits {
 			continue
 		}
-		if ip := p.Address.AsSlice(); !known[p.Address] {
+		if service := p.Address.AsSlice(); !known[p.Address] {
 			known[p.Address] = true
-			add(all.own, nftables.SetElement{Key: ip})
+			add(all.all, nftables.SetElement{Key: service})
+			if p.Owned {
+				add(all.owned, nftables.SetElement{Key: service})
+			}
 		}
 		ip := p.IP.AsSlice()
 		add(all.pods, nftables.SetElement{Key: ip})
 		if source := p.source(); source.IsValid() {
 			add(all.sources, nftables.SetElement{Key: ip, Val: source.AsSlice()})
-			add(all.allowed, nftables.SetElement{Key: slices.Concat(ip, source.AsSlice())})
 		}
 		if p.Here && !p.Owned {
 			add(all.here, nftables.SetElement{Key: ip})
 			add(all.ways, nftables.SetElement{Key: slices.Concat(ip, p.Address.AsSlice())})
 		}
 	}
-	for _, s := range []*nftables.Set{all.cluster, all.pods, all.here, all.sources, all.allowed, all.ways, all.own} {
+	for _, s := range []*nftables.Set{all.cluster, all.pods, all.here, all.sources, all.ways, all.owned, all.all} {
 		if err := netfilter.AddSet(conn, s, elements[s]); err != nil {
 			return sets{}, err
 		}
@@ -180,16 +217,11 @@ func (s sets) out() []expr.Any {
 
 // toService matches packets to an address of a Service that kube-proxy has not sent to an endpoint, and fromOutside those of no pod or Node.
 func (s sets) toService() []expr.Any {
-	return []expr.Any{s.LoadDestination(1), &expr.Lookup{SourceRegister: 1, SetName: s.own.Name, SetID: s.own.ID}}
+	return []expr.Any{s.LoadDestination(1), &expr.Lookup{SourceRegister: 1, SetName: s.all.Name, SetID: s.all.ID}}
 }
 
 func (s sets) fromOutside() []expr.Any {
 	return []expr.Any{s.LoadSource(1), &expr.Lookup{SourceRegister: 1, SetName: s.cluster.Name, SetID: s.cluster.ID, Invert: true}}
-}
-
-// began matches the source of a connection's first packet.
-func (s sets) began(set *nftables.Set) []expr.Any {
-	return []expr.Any{firstSource(), &expr.Lookup{SourceRegister: 1, SetName: set.Name, SetID: set.ID}}
 }
 
 // translate gives a packet the source that it has to have.
@@ -201,26 +233,17 @@ func (s sets) translate() []expr.Any {
 	}
 }
 
-// notAllowed matches packets with another source, and notByWay those that do not go to the owner.
-func (s sets) notAllowed() []expr.Any {
-	return []expr.Any{
-		firstSource(), s.LoadSource(s.second()),
-		&expr.Lookup{SourceRegister: 1, SetName: s.allowed.Name, SetID: s.allowed.ID, Invert: true},
-	}
-}
-
-func (s sets) notByWay() []expr.Any {
+// byWay matches packets of pods with their own source that go to the owner.
+func (s sets) byWay() []expr.Any {
 	nextHop := expr.RtNexthop4
 	if s.Bits == 128 {
 		nextHop = expr.RtNexthop6
 	}
 	return []expr.Any{
-		firstSource(), &expr.Rt{Register: s.second(), Key: nextHop},
-		&expr.Lookup{SourceRegister: 1, SetName: s.ways.Name, SetID: s.ways.ID, Invert: true},
+		s.LoadSource(1), &expr.Rt{Register: s.second(), Key: nextHop},
+		&expr.Lookup{SourceRegister: 1, SetName: s.ways.Name, SetID: s.ways.ID},
 	}
 }
-
-func firstSource() expr.Any { return &expr.Ct{Key: expr.CtKeySRC, Register: 1, Direction: 0} }
 
 // original matches packets of who has begun a connection.
 func original() []expr.Any {
@@ -250,12 +273,32 @@ func invalid() []expr.Any {
 }
 
 func setMark() []expr.Any {
-	bits := binaryutil.NativeEndian.PutUint32
 	return []expr.Any{
-		&expr.Meta{Key: expr.MetaKeyMARK, Register: 1},
-		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: bits(^uint32(mark)), Xor: bits(mark)},
-		&expr.Meta{Key: expr.MetaKeyMARK, SourceRegister: true, Register: 1},
+		&expr.Meta{Key: expr.MetaKeyMARK, Register: 1}, withMark(), &expr.Meta{Key: expr.MetaKeyMARK, SourceRegister: true, Register: 1},
 	}
 }
+
+// setConnectionMark and hasConnectionMark are for all packets of a connection, whatever has become of their source.
+func setConnectionMark() []expr.Any {
+	return []expr.Any{
+		&expr.Ct{Key: expr.CtKeyMARK, Register: 1}, withMark(), &expr.Ct{Key: expr.CtKeyMARK, SourceRegister: true, Register: 1},
+	}
+}
+
+func hasConnectionMark() []expr.Any {
+	bits := binaryutil.NativeEndian.PutUint32
+	return []expr.Any{
+		&expr.Ct{Key: expr.CtKeyMARK, Register: 1},
+		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: bits(mark), Xor: bits(0)},
+		&expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: bits(0)},
+	}
+}
+
+func withMark() expr.Any {
+	bits := binaryutil.NativeEndian.PutUint32
+	return &expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: bits(^uint32(mark)), Xor: bits(mark)}
+}
+
+func accept() []expr.Any { return []expr.Any{&expr.Verdict{Kind: expr.VerdictAccept}} }
 
 func drop() []expr.Any { return []expr.Any{&expr.Verdict{Kind: expr.VerdictDrop}} }

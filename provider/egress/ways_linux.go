@@ -206,21 +206,53 @@ func (k *Kernel) own(in Inputs) (networks, pods []netip.Prefix, err error) {
 			nodes[ip] = true
 		}
 	}
+	var outside []netip.Prefix
 	for _, r := range found {
 		prefix, ok := prefixOf(r.Dst)
 		if !ok || r.Table != unix.RT_TABLE_MAIN || prefix.Bits() < shortest(prefix) {
 			continue
 		}
-		gateway, _ := netip.AddrFromSlice(r.Gw)
-		direct := r.Type == unix.RTN_UNICAST && len(r.Gw) == 0 && r.Via == nil && len(r.MultiPath) == 0
+		links, gateways := hopsOf(r)
 		switch {
-		case r.Type != unix.RTN_UNICAST || nodes[gateway.Unmap()] || len(r.MultiPath) == 0 && !uplinks[r.LinkIndex]:
+		case r.Type != unix.RTN_UNICAST, slices.ContainsFunc(gateways, func(g netip.Addr) bool { return nodes[g] }),
+			!slices.ContainsFunc(links, func(link int) bool { return uplinks[link] }):
 			pods = append(pods, prefix)
-		case direct:
+			continue
+		case len(gateways) == 0:
 			networks = append(networks, prefix)
 		}
+		outside = append(outside, prefix)
 	}
+	// A route that others are within is a summary, such as those of private ranges that lead nowhere.
+	pods = slices.DeleteFunc(pods, func(p netip.Prefix) bool {
+		return slices.ContainsFunc(outside, func(o netip.Prefix) bool { return p.Bits() < o.Bits() && p.Contains(o.Addr()) })
+	})
 	return networks, pods, nil
+}
+
+// hopsOf are the interfaces and the gateways of a route.
+func hopsOf(r netlink.Route) (links []int, gateways []netip.Addr) {
+	gateway := func(ip net.IP) {
+		if g, ok := netip.AddrFromSlice(ip); ok {
+			gateways = append(gateways, g.Unmap())
+		}
+	}
+	via := func(d netlink.Destination) {
+		if v, is := d.(*netlink.Via); is && v != nil {
+			gateway(v.Addr)
+		}
+	}
+	if len(r.MultiPath) == 0 {
+		gateway(r.Gw)
+		via(r.Via)
+		return []int{r.LinkIndex}, gateways
+	}
+	for _, hop := range r.MultiPath {
+		links = append(links, hop.LinkIndex)
+		gateway(hop.Gw)
+		via(hop.Via)
+	}
+	return links, gateways
 }
 
 // shortest is the length of a prefix below which it is no range of pods: some VPNs have two routes for all destinations.

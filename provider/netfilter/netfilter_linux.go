@@ -25,13 +25,15 @@ type Family struct {
 	Source, Destination uint32
 	// KeyType is that of sets of addresses.
 	KeyType nftables.SetDatatype
+	// Table is that of tables of this family alone.
+	Table nftables.TableFamily
 }
 
 // Families are IPv4 and IPv6, in this order.
 func Families() []Family {
 	return []Family{
-		{"ip", unix.NFPROTO_IPV4, 32, 12, 16, nftables.TypeIPAddr},
-		{"ip6", unix.NFPROTO_IPV6, 128, 8, 24, nftables.TypeIP6Addr},
+		{"ip", unix.NFPROTO_IPV4, 32, 12, 16, nftables.TypeIPAddr, nftables.TableFamilyIPv4},
+		{"ip6", unix.NFPROTO_IPV6, 128, 8, 24, nftables.TypeIP6Addr, nftables.TableFamilyIPv6},
 	}
 }
 
@@ -84,21 +86,20 @@ func Open(namespace netns.NsHandle) (*nftables.Conn, error) {
 	return conn, nil
 }
 
-// Table is one of family inet.
-func Table(name string) *nftables.Table {
+// Inet is a table of family inet, for packets of both.
+func Inet(name string) *nftables.Table {
 	return &nftables.Table{Name: name, Family: nftables.TableFamilyINet}
 }
 
-// Replaced returns an empty table, which takes the place of one of the name when conn is flushed.
-func Replaced(conn *nftables.Conn, name string) *nftables.Table {
-	table := Table(name)
+// Replaced returns the table, empty, which takes the place of one of the same name when conn is flushed.
+func Replaced(conn *nftables.Conn, table *nftables.Table) *nftables.Table {
 	conn.AddTable(table) // so that there is one to delete
 	conn.DelTable(table)
 	return conn.AddTable(table)
 }
 
-// HasTable reports whether there is a table of the name. A kernel without nftables has none.
-func HasTable(namespace netns.NsHandle, name string) (bool, error) {
+// HasTable reports whether there is a table of the name and family. A kernel without nftables has none.
+func HasTable(namespace netns.NsHandle, table *nftables.Table) (bool, error) {
 	conn, err := Open(namespace)
 	if errors.Is(err, unix.EPROTONOSUPPORT) {
 		return false, nil
@@ -106,19 +107,19 @@ func HasTable(namespace netns.NsHandle, name string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	tables, err := conn.ListTablesOfFamily(nftables.TableFamilyINet)
+	tables, err := conn.ListTablesOfFamily(table.Family)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EPROTONOSUPPORT) {
 		return false, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("list tables of nftables: %w", err)
 	}
-	return slices.ContainsFunc(tables, func(t *nftables.Table) bool { return t.Name == name }), nil
+	return slices.ContainsFunc(tables, func(t *nftables.Table) bool { return t.Name == table.Name }), nil
 }
 
 // RemoveTable removes a table, if it is there.
-func RemoveTable(namespace netns.NsHandle, name string) error {
-	there, err := HasTable(namespace, name)
+func RemoveTable(namespace netns.NsHandle, table *nftables.Table) error {
+	there, err := HasTable(namespace, table)
 	if err != nil || !there {
 		return err
 	}
@@ -126,9 +127,9 @@ func RemoveTable(namespace netns.NsHandle, name string) error {
 	if err != nil {
 		return err
 	}
-	conn.DelTable(Table(name))
+	conn.DelTable(table)
 	if err := conn.Flush(); err != nil && !errors.Is(err, unix.ENOENT) {
-		return fmt.Errorf("remove table %s of nftables: %w", name, err)
+		return fmt.Errorf("remove table %s of nftables: %w", table.Name, err)
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func (k *Kernel) Leftovers() (Leftovers, error) {
 		return Leftovers{}, err
 	}
 	l := Leftovers{Routes: slices.DeleteFunc(all, func(r route) bool { return !r.byAgent() })}
-	l.Table, err = netfilter.HasTable(k.namespace, masqueradeTable)
+	l.Table, err = netfilter.HasTable(k.namespace, netfilter.Inet(masqueradeTable))
 	return l, err
 }
 
@@ -62,7 +62,7 @@ func (k *Kernel) Remove(l Leftovers) error {
 		errs = append(errs, k.apply(change{verb: remove, route: r}))
 	}
 	if l.Table {
-		errs = append(errs, netfilter.RemoveTable(k.namespace, masqueradeTable))
+		errs = append(errs, netfilter.RemoveTable(k.namespace, netfilter.Inet(masqueradeTable)))
 	}
 	return errors.Join(errs...)
 }

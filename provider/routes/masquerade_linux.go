@@ -26,7 +26,7 @@ func (k *Kernel) masquerade(own, cluster []netip.Prefix) error {
 	if err != nil {
 		return err
 	}
-	table := netfilter.Replaced(conn, masqueradeTable)
+	table := netfilter.Replaced(conn, netfilter.Inet(masqueradeTable))
 	chain := conn.AddChain(&nftables.Chain{
 		Name: "postrouting", Table: table, Type: nftables.ChainTypeNAT,
 		Hooknum: nftables.ChainHookPostrouting, Priority: nftables.ChainPriorityNATSource,

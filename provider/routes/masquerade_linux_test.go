@@ -119,7 +119,7 @@ func (m *machine) ends(f netfilter.Family) map[netip.Addr]bool {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	elements, err := conn.GetSetElements(&nftables.Set{Table: netfilter.Table(masqueradeTable), Name: "cluster-" + f.Name})
+	elements, err := conn.GetSetElements(&nftables.Set{Table: netfilter.Inet(masqueradeTable), Name: "cluster-" + f.Name})
 	if err != nil {
 		m.t.Fatal(err)
 	}

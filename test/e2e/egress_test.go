@@ -125,6 +125,9 @@ func (l *lab) testEgress(t *testing.T) {
 		t.Errorf("the condition says %q", got)
 	}
 
+	for _, node := range []string{"w1", "w2"} {
+		l.must(t, node, "nft list ruleset > /tmp/ruleset && grep -c ccmadm-egress /tmp/ruleset") // Debian 12's reads what is in it
+	}
 	l.must(t, clientMachine, sourcesSeen)
 	for _, node := range []string{"w1", "w2"} {
 		l.must(t, node, "for pid in $(pgrep -x answerer); do grep -qz HOSTNAME=out- /proc/$pid/environ || continue; "+
@@ -166,7 +169,7 @@ func (l *lab) testEgress(t *testing.T) {
 		l.must(t, "w2", "systemctl stop sender")
 		l.kubectl(t, "label service out ccmadm.dev/egress-")
 		expect("out-w2", l.address(t, "w2"))
-		if left := l.must(t, "w2", "ip rule show | grep 1580: || true; ip route show table all | grep 'table 158' || true; "+
+		if left := l.must(t, "w2", "ip rule show | grep 1580: || true; ip -6 rule show | grep 1580: || true; ip route show table all | grep 'table 158' || true; "+
 			"nft list tables | grep egress || true"); strings.TrimSpace(left) != "" {
 			t.Errorf("w2 still has\n%s", left)
 		}

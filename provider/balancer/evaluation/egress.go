@@ -1,6 +1,7 @@
 package evaluation
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
@@ -43,6 +44,7 @@ func (e *Inputs) cannotSend() string {
 			names = append(names, "Node/"+agent.Name)
 		}
 	}
+	slices.Sort(names) // a cache lists them in any order
 	switch {
 	case len(names) == 0:
 		return ""
