@@ -7,8 +7,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
@@ -233,6 +238,69 @@ func TestRegistered_ProvesItsMachine(t *testing.T) {
 				t.Errorf("the Node of the machine's name got %+v, %v", got, err)
 			}
 		})
+	}
+}
+
+// A provider ID of ours that no initialization gave has to be proven, whenever it came.
+func TestUpdated_ProvesItsMachine(t *testing.T) {
+	with := func(node *corev1.Node, uid types.UID, id string) *corev1.Node {
+		node = withProviderID(node, id)
+		node.UID = uid
+		return node
+	}
+	const id = "onprem://ber1/r1"
+	for _, tt := range []struct {
+		name          string
+		before, after *corev1.Node
+		want          bool // it has to be proven
+	}{
+		{"its kubelet writes the ID afterwards", with(shows("w9", ""), "a", ""), with(shows("w9", ""), "a", id), true},
+		{"it registered again meanwhile", with(shows("w9", ""), "a", id), with(shows("w9", ""), "b", id), true},
+		{"its kubelet writes the ID before", joins(with(shows("w9", ""), "a", "")), joins(with(shows("w9", ""), "a", id)), false},
+		{"it was initialized", joins(with(shows("w9", ""), "a", "")), with(shows("w9", ""), "a", id), false},
+		{"it had the ID", with(shows("w9", ""), "a", id), with(shows("w9", uuidA), "a", id), false},
+		{"another provider's ID", with(shows("w9", ""), "a", ""), with(shows("w9", ""), "a", "kwok://w9"), false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			i, _ := withInventory(t, listed, tt.after)
+			n := &Nodes{instances: i, store: i.machines.store, events: newEvents(record.NewFakeRecorder(10), time.Now)}
+			n.updated(tt.before, tt.after)
+			if got := !uninitialized(tt.after) && !n.machines.settled(tt.after); got != tt.want {
+				t.Errorf("it has to be proven: %t, want %t", got, tt.want)
+			}
+		})
+	}
+}
+
+// The informer tells of updates, too.
+func TestNew_WatchesUpdates(t *testing.T) {
+	client := fake.NewClientset()
+	informer := informers.NewSharedInformerFactory(client, 0).Core().V1().Nodes().Informer()
+	recorder := record.NewFakeRecorder(10)
+	if _, err := New(Settings{
+		Configuration: config.OnPremConfiguration{}, Client: client, Informer: informer, Recorder: recorder, Now: time.Now,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	go informer.RunWithContext(t.Context())
+	if !cache.WaitForCacheSync(t.Context().Done(), informer.HasSynced) {
+		t.Fatal("the informer has not synced")
+	}
+	node, err := client.CoreV1().Nodes().Create(t.Context(), shows("w9", ""), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	node.Spec.ProviderID = "onprem://ber1/r1"
+	if _, err := client.CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case got := <-recorder.Events:
+		if !strings.Contains(got, "Untainted") {
+			t.Errorf("got Event %q", got)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("there is no Event of the provider ID")
 	}
 }
 

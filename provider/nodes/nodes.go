@@ -80,7 +80,8 @@ func New(s Settings) (*Nodes, error) {
 		n.prepare = n.follower.prepare
 		n.lifecycle = newLifecycle(*s.Configuration.Inventory, s.Store, m, s.Now, c)
 	}
-	if _, err := s.Informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{AddFunc: n.registered}); err != nil {
+	watch := cache.ResourceEventHandlerDetailedFuncs{AddFunc: n.registered, UpdateFunc: n.updated}
+	if _, err := s.Informer.AddEventHandler(watch); err != nil {
 		return nil, fmt.Errorf("watch Nodes register: %w", err)
 	}
 	return n, nil
@@ -101,8 +102,18 @@ func (n *Nodes) registered(object any, before bool) {
 		n.machines.comes(node)
 	}
 	n.events.warn(node, finding.Untainted.Kind().Reason, fmt.Sprintf(
-		"it registered with provider ID %s and without taint %s, so pods could be scheduled before it was checked",
+		"it got provider ID %s without taint %s, so pods could be scheduled before it was checked",
 		node.Spec.ProviderID, v1alpha1.UninitializedTaint))
+}
+
+// updated treats as a registration what comes as an update: a Node that was deleted and registered again while the watch was away, and a
+// provider ID that a Node without the taint gets afterwards. A kubelet may write it, and upstream does so only where it removes the taint.
+func (n *Nodes) updated(before, after any) {
+	old, known := before.(*corev1.Node)
+	node, ok := after.(*corev1.Node)
+	if known && ok && (old.UID != node.UID || old.Spec.ProviderID == "" && !uninitialized(old)) {
+		n.registered(node, false)
+	}
 }
 
 // holds reports whether Nodes that are not listed are to stay tainted.
