@@ -272,6 +272,29 @@ func TestUpdated_ProvesItsMachine(t *testing.T) {
 	}
 }
 
+// A Node that has proven its machine is like one that was initialized: it keeps it from a clone that comes later, and when the board is
+// replaced.
+func TestRegistered_ProvesItOnce(t *testing.T) {
+	honest := created(withProviderID(shows("w7", uuidA), "onprem://ber1/r1"), 1)
+	i, _ := withInventory(t, listed, honest)
+	n := &Nodes{instances: i, store: i.machines.store, events: newEvents(record.NewFakeRecorder(10), time.Now)}
+	f := &follower{machines: i.machines, warn: func(*corev1.Node, string, string) {}}
+	n.registered(honest, false)
+	if f.listed(honest, indexed(t, []*corev1.Node{honest})) == nil {
+		t.Fatal("it does not follow its machine")
+	}
+	clone := created(joins(shows("w8", uuidA)), 2)
+	nodes := indexed(t, []*corev1.Node{honest, clone})
+	if f.listed(honest, nodes) == nil || f.listed(clone, nodes) != nil {
+		t.Error("a clone that comes later takes the machine")
+	}
+	board := honest.DeepCopy()
+	board.Status.NodeInfo.SystemUUID = ""
+	if f.listed(board, indexed(t, []*corev1.Node{board})) == nil {
+		t.Error("it does not follow its machine any more, since its board was replaced")
+	}
+}
+
 // The informer tells of updates, too.
 func TestNew_WatchesUpdates(t *testing.T) {
 	client := fake.NewClientset()

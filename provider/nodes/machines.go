@@ -121,6 +121,9 @@ func (m *machines) take(id string, listed *config.Machine, node *corev1.Node, no
 		}
 	}
 	m.claims[id] = claim{node.Name, node.UID}
+	if m.hasCome(node) { // what else it shows is the machine's: from now on it is as one that was initialized
+		delete(m.came, node.Name)
+	}
 	return nil
 }
 
