@@ -1,7 +1,10 @@
 package balancer
 
 import (
+	"errors"
+	"maps"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -10,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
+	cloudprovider "k8s.io/cloud-provider"
 
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 )
@@ -54,7 +58,7 @@ func TestWrite_HoldsOneFamily(t *testing.T) {
 			})
 			b := newOffline(t)
 			b.Client, b.Recorder = client, record.NewFakeRecorder(100)
-			if err := b.write(t.Context(), &allocator.Plan{}, statuses, tt.overlap, nil); err != nil {
+			if err := b.write(t.Context(), &allocator.Plan{}, maps.Clone(statuses), tt.overlap, nil); err != nil {
 				t.Fatal(err)
 			}
 			for name, st := range statuses {
@@ -75,5 +79,41 @@ func TestWrite_HoldsOneFamily(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Upstream writes what it is answered. Of a Service that is held this is not what the pass has planned.
+func TestEnsureLoadBalancer_Held(t *testing.T) {
+	statuses := changing("old 192.0.2.1 192.0.2.9", "new - 192.0.2.1")
+	client := fake.NewClientset()
+	b := newOffline(t)
+	for name, st := range statuses {
+		for _, s := range []*corev1.Service{st.Service, st.After} {
+			s.UID, s.ResourceVersion = types.UID(name.Name), "5"
+			saysAnnounced(s)
+		}
+		st.Complete = true
+		if err := errors.Join(client.Tracker().Add(st.Service), b.caches.services.GetStore().Add(st.Service)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	client.PrependReactor("patch", "services", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		return a.(clienttesting.PatchAction).GetName() == "new", nil, apierrors.NewBadRequest("webhook denied the request")
+	})
+	b.Client, b.Recorder = client, record.NewFakeRecorder(100)
+	if err := b.write(t.Context(), &allocator.Plan{}, statuses, true, nil); err != nil {
+		t.Fatal(err)
+	}
+	b.statuses = statuses
+	old := statuses[named("a/old")].Service
+	began := time.Now()
+	if got, err := b.EnsureLoadBalancer(t.Context(), "", old, nil); !errors.Is(err, cloudprovider.ImplementedElsewhere) {
+		t.Errorf("got %+v, %v, want that upstream has nothing to do", got, err)
+	}
+	if took := time.Since(began); took > patience/2 {
+		t.Errorf("it has kept upstream's worker for %s", took)
+	}
+	if got := address(statuses[named("a/old")].After); got != "192.0.2.1" {
+		t.Errorf("its load balancer is said to have %q", got)
 	}
 }

@@ -58,9 +58,10 @@ func (b *Balancer) GetLoadBalancer(_ context.Context, _ string, service *corev1.
 }
 
 // EnsureLoadBalancer returns what is published, or why nothing is. The passes publish by themselves: where an agent has not
-// announced the address yet, or an IPAM has not answered, upstream has nothing to do, and would leave a Warning for each attempt. It has
-// one worker, so that no call waits for an IPAM. Upstream writes addresses alone. Without our condition beside them, the policy about the
-// Nodes' ports would let an edit pass: addresses are returned once the condition is seen.
+// announced the address yet, an IPAM has not answered, or the Service is held until another object is written, upstream has nothing to do,
+// and would leave a Warning for each attempt. It has one worker, so that no call waits for an IPAM or a write. Upstream writes addresses
+// alone. Without our condition beside them, the policy about the Nodes' ports would let an edit pass: addresses are returned once the
+// condition is seen.
 func (b *Balancer) EnsureLoadBalancer(ctx context.Context, _ string, service *corev1.Service, _ []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
 	b.mu.Lock()
 	delete(b.released, service.UID)
@@ -72,7 +73,7 @@ func (b *Balancer) EnsureLoadBalancer(ctx context.Context, _ string, service *co
 		known := b.cached(service)
 		st = b.statusOf(service)
 		published = st != nil && st.Complete && known != nil && allocator.Condition(known) != nil
-		return published || st != nil && (st.Elsewhere || st.Problem != nil)
+		return published || st != nil && (st.Elsewhere || st.Held || st.Problem != nil)
 	})
 	switch {
 	case st == nil:

@@ -35,7 +35,8 @@ const (
 )
 
 // write writes claims, then Services, whose addresses must not be published before they are claimed. It returns when
-// the caches have what was written: the next pass must not take its own work for another program's.
+// the caches have what was written: the next pass must not take its own work for another program's. Of Services that are held the
+// statuses are then as they were written.
 func (b *Balancer) write(
 	ctx context.Context, p *allocator.Plan, statuses map[types.NamespacedName]*evaluation.Status, overlap bool, forgotten []*corev1.Service,
 ) error {
@@ -51,10 +52,12 @@ func (b *Balancer) write(
 			}
 			if held := w.held(o, names[i]); len(held) > 0 {
 				st = withHeld(st, held)
+				w.keep(names[i], st)
 			}
 			return b.writeService(ctx, st, w)
 		})
 	}
+	maps.Copy(statuses, w.kept)
 	w.each(len(forgotten), func(i int) error {
 		return b.writeService(ctx, forget(forgotten[i], p.Records[forgotten[i].UID], b.Now()), w)
 	})
@@ -74,12 +77,16 @@ type written struct {
 	// failed are Services that were not written, or with a claim that was not. Of those withdrawn the status has no address that
 	// they lost.
 	failed, withdrawn map[types.NamespacedName]bool
-	waits             map[family]bool // they were held
+	waits             map[family]bool                             // they were held
+	kept              map[types.NamespacedName]*evaluation.Status // of Services that were held
 	seen              []func() bool
 }
 
 func newWritten() *written {
-	return &written{failed: map[types.NamespacedName]bool{}, withdrawn: map[types.NamespacedName]bool{}, waits: map[family]bool{}}
+	return &written{
+		failed: map[types.NamespacedName]bool{}, withdrawn: map[types.NamespacedName]bool{}, waits: map[family]bool{},
+		kept: map[types.NamespacedName]*evaluation.Status{},
+	}
 }
 
 // each calls do for every index, several at once.
@@ -112,45 +119,6 @@ func (w *written) lacks(name types.NamespacedName, withdrawn bool) {
 	if withdrawn {
 		w.withdrawn[name] = true
 	}
-}
-
-// held are the families of which a Service keeps what its status has until the next pass, since a Service before it was not written:
-// with kube-proxy the one that loses an address keeps it until the other has it, otherwise the other one waits until it is free. Those
-// after one that is held are held as well: in a chain of moves the last one would lose an address that is in no other status yet.
-func (w *written) held(o *order, name types.NamespacedName) []bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var held []bool
-	for _, ipv6 := range []bool{false, true} {
-		if w.failed[name] || slices.ContainsFunc(o.moves[family{name, ipv6}], func(other types.NamespacedName) bool {
-			return w.waits[family{other, ipv6}] || w.failed[other] && (o.overlap || !w.withdrawn[other])
-		}) {
-			w.waits[family{name, ipv6}] = true
-			held = append(held, ipv6)
-		}
-	}
-	return held
-}
-
-// withHeld is what may be written of a Service while some of its families are held: the addresses of the others. What else is to be
-// written speaks of all of them.
-func withHeld(st *evaluation.Status, held []bool) *evaluation.Status {
-	after := st.Service.DeepCopy()
-	is6 := func(i corev1.LoadBalancerIngress) bool {
-		address, err := netip.ParseAddr(i.IP)
-		return err == nil && address.Unmap().Is6()
-	}
-	of := func(from *corev1.Service, kept bool) []corev1.LoadBalancerIngress {
-		return slices.DeleteFunc(slices.Clone(from.Status.LoadBalancer.Ingress), func(i corev1.LoadBalancerIngress) bool {
-			return slices.Contains(held, is6(i)) != kept
-		})
-	}
-	ingress, first := slices.Concat(of(st.After, false), of(st.Service, true)), allocator.Families(st.Service)[0]
-	after.Status.LoadBalancer.Ingress = slices.Concat( // in the order of its families
-		slices.DeleteFunc(slices.Clone(ingress), func(i corev1.LoadBalancerIngress) bool { return is6(i) != first }),
-		slices.DeleteFunc(slices.Clone(ingress), func(i corev1.LoadBalancerIngress) bool { return is6(i) == first }),
-	)
-	return &evaluation.Status{Service: st.Service, After: after}
 }
 
 // expect remembers what the caches must have.

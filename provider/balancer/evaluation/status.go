@@ -38,6 +38,8 @@ type Status struct {
 	Service, After *corev1.Service
 	// Complete says that all addresses that it gets are published.
 	Complete bool
+	// Held says that some of its addresses wait for the write of another object: After is without them.
+	Held bool
 	// Elsewhere says that another implementation serves it.
 	Elsewhere bool
 	Problem   *finding.Finding

@@ -1,0 +1,58 @@
+package balancer
+
+import (
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
+	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
+)
+
+// held are the families of which a Service keeps what its status has until the next pass, since a Service before it was not written:
+// with kube-proxy the one that loses an address keeps it until the other has it, otherwise the other one waits until it is free. Those
+// after one that is held are held as well: in a chain of moves the last one would lose an address that is in no other status yet.
+func (w *written) held(o *order, name types.NamespacedName) []bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var held []bool
+	for _, ipv6 := range []bool{false, true} {
+		if w.failed[name] || slices.ContainsFunc(o.moves[family{name, ipv6}], func(other types.NamespacedName) bool {
+			return w.waits[family{other, ipv6}] || w.failed[other] && (o.overlap || !w.withdrawn[other])
+		}) {
+			w.waits[family{name, ipv6}] = true
+			held = append(held, ipv6)
+		}
+	}
+	return held
+}
+
+// withHeld is what may be written of a Service while some of its families are held: the addresses of the others. What else is to be
+// written speaks of all of them.
+func withHeld(st *evaluation.Status, held []bool) *evaluation.Status {
+	after := st.Service.DeepCopy()
+	is6 := func(i corev1.LoadBalancerIngress) bool {
+		address, err := netip.ParseAddr(i.IP)
+		return err == nil && address.Unmap().Is6()
+	}
+	of := func(from *corev1.Service, kept bool) []corev1.LoadBalancerIngress {
+		return slices.DeleteFunc(slices.Clone(from.Status.LoadBalancer.Ingress), func(i corev1.LoadBalancerIngress) bool {
+			return slices.Contains(held, is6(i)) != kept
+		})
+	}
+	ingress, first := slices.Concat(of(st.After, false), of(st.Service, true)), allocator.Families(st.Service)[0]
+	after.Status.LoadBalancer.Ingress = slices.Concat( // in the order of its families
+		slices.DeleteFunc(slices.Clone(ingress), func(i corev1.LoadBalancerIngress) bool { return is6(i) != first }),
+		slices.DeleteFunc(slices.Clone(ingress), func(i corev1.LoadBalancerIngress) bool { return is6(i) == first }),
+	)
+	return &evaluation.Status{Service: st.Service, After: after, Held: true, Problem: st.Problem}
+}
+
+// keep notes what is written of a Service that is held.
+func (w *written) keep(name types.NamespacedName, st *evaluation.Status) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.kept[name] = st
+}
