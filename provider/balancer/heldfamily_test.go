@@ -3,6 +3,7 @@ package balancer
 import (
 	"errors"
 	"maps"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -76,6 +77,75 @@ func TestWrite_HoldsOneFamily(t *testing.T) {
 				}
 				if whole := want == address(st.After); (service.Annotations["written"] != "") != whole {
 					t.Errorf("%s: annotations %v, and all addresses are as they should be: %t", name.Name, service.Annotations, whole)
+				}
+			}
+		})
+	}
+}
+
+// A claim of one family cannot be written: the other family moves all the same, unless the Service wants both and has none.
+func TestWrite_HoldsTheFamilyOfAClaim(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		overlap bool
+		all     bool // the Service wants both families
+		failing string
+		lines   []string
+		want    map[string]string
+	}{
+		{
+			"an address moves, and one comes", false, false, "2001:db8::1",
+			[]string{"old 192.0.2.1 -", "new - 192.0.2.1,2001:db8::1"}, map[string]string{"old": "", "new": "192.0.2.1"},
+		},
+		{
+			"the same to a Service that wants both", true, true, "2001:db8::1",
+			[]string{"old 192.0.2.1 -", "new - 192.0.2.1,2001:db8::1"}, map[string]string{"old": "192.0.2.1", "new": ""},
+		},
+		{
+			"to one that has one of the other family", true, true, "2001:db8::1",
+			[]string{"old 192.0.2.1 -", "new 2001:db8::9 192.0.2.1,2001:db8::1"},
+			map[string]string{"old": "", "new": "192.0.2.1,2001:db8::9"},
+		},
+		{
+			"the claim is of the address that moves", true, false, "192.0.2.1",
+			[]string{"old 192.0.2.1,2001:db8::1 -", "new - 192.0.2.1"}, map[string]string{"old": "192.0.2.1", "new": ""},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			statuses := changing(tt.lines...)
+			client := fake.NewClientset()
+			for name, st := range statuses {
+				for _, s := range []*corev1.Service{st.Service, st.After} {
+					s.UID = types.UID(name.Name)
+					policy := corev1.IPFamilyPolicyPreferDualStack
+					if tt.all {
+						policy = corev1.IPFamilyPolicyRequireDualStack
+					}
+					families(policy, corev1.IPv4Protocol, corev1.IPv6Protocol)(s)
+				}
+				if err := client.Tracker().Add(st.Service); err != nil {
+					t.Fatal(err)
+				}
+			}
+			client.PrependReactor("create", "ipaddresses", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return true, nil, apierrors.NewServiceUnavailable("etcd has no leader")
+			})
+			b := newOffline(t)
+			b.Client, b.Recorder = client, record.NewFakeRecorder(100)
+			at := netip.MustParseAddr(tt.failing)
+			p := &allocator.Plan{Claims: map[netip.Addr]*allocator.Claim{
+				at: {Address: at, Owners: []types.NamespacedName{named("a/new")}, Parent: named("a/new")},
+			}}
+			if err := b.write(t.Context(), p, statuses, tt.overlap, nil); err == nil {
+				t.Error("the claim was written")
+			}
+			for name, want := range tt.want {
+				got, err := client.Tracker().Get(corev1.SchemeGroupVersion.WithResource("services"), "a", name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if address(got.(*corev1.Service)) != want {
+					t.Errorf("%s has %q, want %q", name, address(got.(*corev1.Service)), want)
 				}
 			}
 		})

@@ -11,22 +11,40 @@ import (
 	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 )
 
-// held are the families of which a Service keeps what its status has until the next pass, since a Service before it was not written:
-// with kube-proxy the one that loses an address keeps it until the other has it, otherwise the other one waits until it is free. Those
-// after one that is held are held as well: in a chain of moves the last one would lose an address that is in no other status yet.
-func (w *written) held(o *order, name types.NamespacedName) []bool {
+// held are the families of which a Service keeps what its status has until the next pass, since a claim or a Service before it was not
+// written: with kube-proxy the one that loses an address keeps it until the other has it, otherwise the other one waits until it is free.
+// Those after one that is held are held as well: in a chain of moves the last one would lose an address that is in no other status yet.
+func (w *written) held(o *order, st *evaluation.Status) []bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	name := allocator.NameOf(st.Service)
 	var held []bool
 	for _, ipv6 := range []bool{false, true} {
-		if w.failed[name] || slices.ContainsFunc(o.moves[family{name, ipv6}], func(other types.NamespacedName) bool {
-			return w.waits[family{other, ipv6}] || w.failed[other] && (o.overlap || !w.withdrawn[other])
-		}) {
-			w.waits[family{name, ipv6}] = true
+		of := family{name, ipv6}
+		waits := slices.ContainsFunc(o.moves[of], func(other types.NamespacedName) bool {
+			of := family{other, ipv6}
+			return w.waits[of] || w.unclaimed[of] || w.failed[other] && (o.overlap || !w.withdrawn[other])
+		})
+		if waits || w.failed[name] || w.unclaimed[of] {
 			held = append(held, ipv6)
 		}
 	}
+	if len(held) == 1 && isHalf(st, held[0]) {
+		held = []bool{false, true}
+	}
+	for _, ipv6 := range held {
+		w.waits[family{name, ipv6}] = true
+	}
 	return held
+}
+
+// isHalf reports whether a Service that wants all of its families or none would get an address of one while it has none of the other,
+// which is held.
+func isHalf(st *evaluation.Status, held bool) bool {
+	before := ingressOf(st.Service)
+	return allocator.NeedsAll(st.Service) && len(allocator.Families(st.Service)) > 1 &&
+		!slices.ContainsFunc(before, func(a netip.Addr) bool { return a.Is6() == held }) &&
+		slices.ContainsFunc(ingressOf(st.After), func(a netip.Addr) bool { return a.Is6() != held && !slices.Contains(before, a) })
 }
 
 // withHeld is what may be written of a Service while some of its families are held: the addresses of the others. What else is to be

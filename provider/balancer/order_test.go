@@ -91,7 +91,7 @@ func TestOrder_Held(t *testing.T) {
 		if tt.fails != "" {
 			w.lacks(named("a/"+tt.fails), tt.withdrawn)
 		}
-		if got := w.held(orderOf(statuses, tt.overlap), named("a/"+tt.later)); len(got) > 0 != tt.held {
+		if got := w.held(orderOf(statuses, tt.overlap), statuses[named("a/"+tt.later)]); len(got) > 0 != tt.held {
 			t.Errorf("%+v: held %v", tt, got)
 		}
 	}
@@ -106,7 +106,7 @@ func TestOrder_HeldInAChain(t *testing.T) {
 		var tried []string
 		for _, names := range o.layers {
 			for _, name := range names {
-				if len(w.held(o, name)) == 0 {
+				if len(w.held(o, chain[name])) == 0 {
 					tried = append(tried, name.Name)
 				}
 			}

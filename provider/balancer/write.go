@@ -50,7 +50,7 @@ func (b *Balancer) write(
 			if st.Elsewhere {
 				return nil
 			}
-			if held := w.held(o, names[i]); len(held) > 0 {
+			if held := w.held(o, st); len(held) > 0 {
 				st = withHeld(st, held)
 				w.keep(names[i], st)
 			}
@@ -74,9 +74,9 @@ type written struct {
 	errs []error
 	// refused are of Services that are left alone for a while. Others do not wait for them.
 	refused []error
-	// failed are Services that were not written, or with a claim that was not. Of those withdrawn the status has no address that
-	// they lost.
+	// failed are Services that were not written. Of those withdrawn the status has no address that they lost.
 	failed, withdrawn map[types.NamespacedName]bool
+	unclaimed         map[family]bool                             // with a claim that was not written
 	waits             map[family]bool                             // they were held
 	kept              map[types.NamespacedName]*evaluation.Status // of Services that were held
 	seen              []func() bool
@@ -85,7 +85,7 @@ type written struct {
 func newWritten() *written {
 	return &written{
 		failed: map[types.NamespacedName]bool{}, withdrawn: map[types.NamespacedName]bool{}, waits: map[family]bool{},
-		kept: map[types.NamespacedName]*evaluation.Status{},
+		unclaimed: map[family]bool{}, kept: map[types.NamespacedName]*evaluation.Status{},
 	}
 }
 
@@ -109,6 +109,13 @@ func (w *written) fail(list *[]error, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	*list = append(*list, err)
+}
+
+// claimLacks notes that a claim of the Service is not as it should be.
+func (w *written) claimLacks(of family) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.unclaimed[of] = true
 }
 
 // lacks notes that a Service is not as it should be. Withdrawn says that what it lost is out of its status all the same.
@@ -139,8 +146,8 @@ func (w *written) wait(ctx context.Context) {
 	}
 }
 
-// writeClaim writes a claim that differs from its object. One that is another program's by now fails its Services, which
-// get another one in the next pass.
+// writeClaim writes a claim that differs from its object. One that is another program's by now holds that family of its
+// Services, which get another one in the next pass.
 func (b *Balancer) writeClaim(ctx context.Context, p *allocator.Plan, c *allocator.Claim, w *written) error {
 	addresses := b.Client.NetworkingV1().IPAddresses()
 	object := c.Render()
@@ -169,7 +176,7 @@ func (b *Balancer) writeClaim(ctx context.Context, p *allocator.Plan, c *allocat
 		return nil
 	}
 	for _, owner := range c.Concerned() {
-		w.lacks(owner, false)
+		w.claimLacks(family{owner, c.Address.Is6()})
 	}
 	if apierrors.IsAlreadyExists(err) {
 		return b.claimExists(ctx, c, w)
