@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	cloudprovider "k8s.io/cloud-provider"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 )
 
@@ -147,6 +148,24 @@ func TestWrite_HoldsTheFamilyOfAClaim(t *testing.T) {
 				if address(got.(*corev1.Service)) != want {
 					t.Errorf("%s has %q, want %q", name, address(got.(*corev1.Service)), want)
 				}
+			}
+		})
+	}
+}
+
+// A Service that asks for other addresses gets one, and the other family is held. It does not ask again for what it was just told.
+func TestWithHeld_Reassigned(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		held []bool
+		want bool // it asks still
+	}{{"one family is held", []bool{true}, false}, {"both are held", []bool{false, true}, true}} {
+		t.Run(tt.name, func(t *testing.T) {
+			st := changing("web 192.0.2.1,2001:db8::1 192.0.2.2,2001:db8::2")[named("a/web")]
+			st.Service.Annotations = map[string]string{v1alpha1.ReassignAnnotation: "true"}
+			kept := withHeld(st, tt.held)
+			if asks := kept.After.Annotations[v1alpha1.ReassignAnnotation] != ""; asks != tt.want {
+				t.Errorf("it has %s, and asks for another one: %t", address(kept.After), asks)
 			}
 		})
 	}

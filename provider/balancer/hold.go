@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 )
@@ -48,7 +49,8 @@ func isHalf(st *evaluation.Status, held bool) bool {
 }
 
 // withHeld is what may be written of a Service while some of its families are held: the addresses of the others. What else is to be
-// written speaks of all of them.
+// written speaks of all of them. But once an address is published, the request for another one is carried out: the next pass would
+// take what is published for the address that is to be replaced.
 func withHeld(st *evaluation.Status, held []bool) *evaluation.Status {
 	after := st.Service.DeepCopy()
 	is6 := func(i corev1.LoadBalancerIngress) bool {
@@ -65,7 +67,12 @@ func withHeld(st *evaluation.Status, held []bool) *evaluation.Status {
 		slices.DeleteFunc(slices.Clone(ingress), func(i corev1.LoadBalancerIngress) bool { return is6(i) != first }),
 		slices.DeleteFunc(slices.Clone(ingress), func(i corev1.LoadBalancerIngress) bool { return is6(i) == first }),
 	)
-	return &evaluation.Status{Service: st.Service, After: after, Held: true, Problem: st.Problem}
+	kept := &evaluation.Status{Service: st.Service, After: after, Held: true, Problem: st.Problem}
+	if _, asks := st.After.Annotations[v1alpha1.ReassignAnnotation]; !asks && !slices.Equal(ingressOf(st.Service), ingressOf(after)) {
+		delete(after.Annotations, v1alpha1.ReassignAnnotation)
+		kept.Note = st.Note
+	}
+	return kept
 }
 
 // keep notes what is written of a Service that is held.
