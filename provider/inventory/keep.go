@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
+	"k8s.io/klog/v2"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
@@ -41,12 +42,38 @@ type Saved struct {
 
 // Load returns what the process before has saved, without a document if that is nothing.
 func (c Copy) Load(ctx context.Context) (Saved, error) {
+	_, saved, err := c.load(ctx)
+	return saved, err
+}
+
+// Begin is Load for a process that begins to lead, and gives it the next term in the copy: what the process before still has to save is
+// refused from then on. Where the term cannot be written, the first Save does it. A copy that is not there has nothing to lose, and is not
+// made.
+func (c Copy) Begin(ctx context.Context) (saved Saved, err error) {
+	unwritten := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		var object *corev1.ConfigMap
+		object, saved, err = c.load(ctx)
+		if object == nil {
+			return nil
+		}
+		metav1.SetMetaDataAnnotation(&object.ObjectMeta, v1alpha1.MachinesTermAnnotation, strconv.Itoa(saved.Term+1))
+		_, failed := c.Client.CoreV1().ConfigMaps(c.Namespace).Update(ctx, object, metav1.UpdateOptions{})
+		return failed
+	})
+	if unwritten != nil {
+		klog.ErrorS(unwritten, "Cannot write to the last good inventory that this process leads")
+	}
+	return saved, err
+}
+
+// load returns the object, too; nil: it is not there, or cannot be read.
+func (c Copy) load(ctx context.Context) (*corev1.ConfigMap, Saved, error) {
 	object, err := c.Client.CoreV1().ConfigMaps(c.Namespace).Get(ctx, c.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return Saved{}, nil
+		return nil, Saved{}, nil
 	}
 	if err != nil {
-		return Saved{}, fmt.Errorf("load the last good inventory: %w", err)
+		return nil, Saved{}, fmt.Errorf("load the last good inventory: %w", err)
 	}
 	saved := Saved{Dropped: map[string][]corev1.Taint{}, Term: termOf(object)}
 	saved.Document, err = unpack(object.BinaryData[v1alpha1.LastGoodMachinesKey])
@@ -54,10 +81,10 @@ func (c Copy) Load(ctx context.Context) (Saved, error) {
 		err = saved.unpackDropped(object.BinaryData[v1alpha1.DroppedTaintsKey])
 	}
 	if err != nil {
-		return Saved{Term: saved.Term}, fmt.Errorf("load the last good inventory from ConfigMap/%s/%s: %w: %w", c.Namespace, c.Name,
+		return object, Saved{Term: saved.Term}, fmt.Errorf("load the last good inventory from ConfigMap/%s/%s: %w: %w", c.Namespace, c.Name,
 			errDamaged, err)
 	}
-	return saved, nil
+	return object, saved, nil
 }
 
 // errDamaged says that the copy is there and cannot be unpacked.

@@ -67,7 +67,7 @@ const (
 func (w *Watcher) load(ctx context.Context) (Saved, error) {
 	for pause := loadRetry; ; pause = min(2*pause, loadRetryMost) {
 		attempt, cancel := context.WithTimeout(ctx, loadTimeout)
-		saved, err := w.Copy.Load(attempt)
+		saved, err := w.Copy.Begin(attempt)
 		cancel()
 		if err == nil || errors.Is(err, errDamaged) || apierrors.IsForbidden(err) {
 			return saved, err
@@ -123,7 +123,7 @@ func (w *Watcher) keep(ctx context.Context, saved Saved, state string) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	if w.term == 0 {
-		w.begin(w.Copy.Load(ctx))
+		w.begin(w.Copy.Begin(ctx))
 		saved.Term = w.term
 	}
 	if same {

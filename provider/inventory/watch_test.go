@@ -160,6 +160,53 @@ func TestWatcher_PausedLeader(t *testing.T) {
 	}
 }
 
+// idle is a source from which nothing comes.
+type idle struct{}
+
+func (idle) Run(context.Context, func([]byte, error)) {}
+
+// A leader that was paused before it had a reading goes on, and has what the leader before it had saved.
+func TestWatcher_PausedBeforeItsFirstReading(t *testing.T) {
+	c := Copy{Client: fake.NewClientset(), Namespace: "kube-system", Name: "machines"}
+	lead := func(source Source) *Watcher {
+		store, _ := newTestStore()
+		w := &Watcher{Source: source, Store: store, Copy: c, Changed: func() {}, Ready: func() {}, Rejected: func(*Rejection) {}}
+		w.Run(t.Context())
+		return w
+	}
+	lead(offers(listing(4, 10)))
+	paused := lead(idle{})
+	lead(offers(listing(6, 11)))
+	paused.take(t.Context(), nil, errors.New("connection refused"))
+	if there, err := c.Load(t.Context()); err != nil || !bytes.Equal(there.Document, listing(6, 11)) {
+		t.Errorf("the copy is %s, %v", there.Document, err)
+	}
+}
+
+// A process begins also where it cannot write to the copy that it leads, and makes no copy where there is none.
+func TestWatcher_BeginsWithoutAWrite(t *testing.T) {
+	client := fake.NewClientset()
+	c := Copy{Client: client, Namespace: "kube-system", Name: "machines"}
+	if saved, err := c.Begin(t.Context()); err != nil || saved.Document != nil {
+		t.Fatal(saved, err)
+	}
+	if _, err := client.CoreV1().ConfigMaps("kube-system").Get(t.Context(), "machines", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("there is a copy: %v", err)
+	}
+	if err := c.Save(t.Context(), Saved{Document: listing(5, 10), Term: 1}, "Confirmed"); err != nil {
+		t.Fatal(err)
+	}
+	client.PrependReactor("update", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewServiceUnavailable("etcd has no leader")
+	})
+	store, _ := newTestStore()
+	w := &Watcher{Source: idle{}, Store: store, Copy: c, Changed: func() {}, Ready: func() {}, Rejected: func(*Rejection) {}}
+	w.Run(t.Context())
+	if i := store.Status().Inventory; i == nil || i.Metadata.Serial != 5 {
+		t.Errorf("it begins with %+v", i)
+	}
+}
+
 // A taint that is no longer listed is known to the next leader until the machine's Node is without it, and to none after that.
 func TestWatcher_DroppedTaintsOutliveTheLeader(t *testing.T) {
 	c := Copy{Client: fake.NewClientset(), Namespace: "kube-system", Name: "machines"}
