@@ -91,7 +91,7 @@ func (c Copy) load(ctx context.Context) (*corev1.ConfigMap, Saved, error) {
 var errDamaged = errors.New("it is damaged")
 
 // errLaterLeader says that the copy is of a process that began to lead later.
-var errLaterLeader = errors.New("a later leader has saved one")
+var errLaterLeader = errors.New("a later leader has begun")
 
 // termOf returns 0 where there is none that can be read.
 func termOf(object *corev1.ConfigMap) int {

@@ -29,6 +29,7 @@ type Watcher struct {
 	kept   Saved     // in the copy
 	state  string    // of the copy
 	looked time.Time // at the copy
+	denied time.Time // since when the copy is that of a later leader
 	stale  Reason
 	want   string // the state for that reason
 }
@@ -58,6 +59,8 @@ func (w *Watcher) Run(ctx context.Context) {
 const (
 	// lookInterval is how often the copy is looked at: without it the next process would take any inventory.
 	lookInterval = 5 * time.Minute
+	// leaderTime is longer than any process goes on after it was paused and its Lease was lost.
+	leaderTime = 2 * time.Minute
 	// loadTimeout is that of one attempt to read the copy, and loadRetry is the first pause after one, which doubles up to loadRetryMost.
 	loadTimeout, loadRetry, loadRetryMost = 10 * time.Second, 500 * time.Millisecond, 15 * time.Second
 )
@@ -133,9 +136,24 @@ func (w *Watcher) keep(ctx context.Context, saved Saved, state string) {
 			return
 		}
 	}
-	if err := w.Copy.Save(ctx, saved, state); err != nil {
+	err := w.Copy.Save(ctx, saved, state)
+	if errors.Is(err, errLaterLeader) && w.outlasts() {
+		w.begin(w.Copy.Begin(ctx))
+		saved.Term = w.term
+		err = w.Copy.Save(ctx, saved, state)
+	}
+	if err != nil {
 		klog.ErrorS(err, "Failed to save the last good inventory")
 		return
 	}
-	w.kept, w.state, w.looked = saved, state, time.Now()
+	w.kept, w.state, w.looked, w.denied = saved, state, time.Now(), time.Time{}
+}
+
+// outlasts reports whether the copy has been that of a later leader for so long that there is none: a process that leads no more ends
+// within its Lease. A ConfigMap that was restored from a backup may be of a later term.
+func (w *Watcher) outlasts() bool {
+	if w.denied.IsZero() {
+		w.denied = time.Now()
+	}
+	return time.Since(w.denied) > leaderTime
 }

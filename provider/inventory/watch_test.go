@@ -183,6 +183,37 @@ func TestWatcher_PausedBeforeItsFirstReading(t *testing.T) {
 	}
 }
 
+// The ConfigMap was restored from a backup, and is of a later term than that of the leader: it is the leader's again before long.
+func TestWatcher_RestoredCopy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		c := Copy{Client: client, Namespace: "kube-system", Name: "machines"}
+		store, _ := newTestStore()
+		w := &Watcher{
+			Source: offers(listing(4, 10)), Store: store, Copy: c,
+			Changed: func() {}, Ready: func() {}, Rejected: func(*Rejection) {},
+		}
+		w.Run(t.Context())
+		if err := c.Save(t.Context(), Saved{Document: listing(1, 10), Term: 9}, "Confirmed"); err != nil {
+			t.Fatal(err)
+		}
+		serial := 5
+		for ; serial < 8; serial++ { // a leader that was paused may have these
+			w.take(t.Context(), listing(serial, 10), nil)
+			if there, err := c.Load(t.Context()); err != nil || there.Term != 9 {
+				t.Fatalf("the copy has term %d, %v", there.Term, err)
+			}
+			time.Sleep(leaderTime / 3)
+		}
+		time.Sleep(time.Second)
+		w.take(t.Context(), listing(serial, 10), nil)
+		there, err := c.Load(t.Context())
+		if err != nil || !bytes.Equal(there.Document, listing(serial, 10)) || there.Term != 10 {
+			t.Errorf("the copy has term %d, and is %s, %v", there.Term, there.Document, err)
+		}
+	})
+}
+
 // A process begins also where it cannot write to the copy that it leads, and makes no copy where there is none.
 func TestWatcher_BeginsWithoutAWrite(t *testing.T) {
 	client := fake.NewClientset()
