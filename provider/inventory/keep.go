@@ -180,13 +180,17 @@ func (c Copy) Deletions(ctx context.Context) (map[types.UID]time.Time, error) {
 	return deletions, nil
 }
 
-// SaveDeletions keeps them for the next process: else each could use up the budget again.
-func (c Copy) SaveDeletions(ctx context.Context, deletions map[types.UID]time.Time) error {
+// SaveDeletions keeps them for the next process: else each could use up the budget again. Where a later leader has begun, a process of an
+// earlier term has nothing to delete any more.
+func (c Copy) SaveDeletions(ctx context.Context, term int, deletions map[types.UID]time.Time) error {
 	text, err := json.Marshal(deletions)
 	if err != nil {
 		return err
 	}
 	return c.change(ctx, func(object *corev1.ConfigMap) error {
+		if termOf(object) > term {
+			return errLaterLeader
+		}
 		object.Annotations[v1alpha1.DeletionsAnnotation] = string(text)
 		return nil
 	})

@@ -64,6 +64,7 @@ type Store struct {
 	readings  int
 	seen      map[string]sighting
 	dropped   map[string][]corev1.Taint // by id
+	term      int                       // 0 as long as that of the process before is not known
 }
 
 // sighting is when a machine was listed last.
@@ -96,6 +97,20 @@ func (s *Store) Status() Status {
 	return Status{
 		Inventory: s.last, Confirmed: s.confirmed, Readings: s.readings, Problem: s.problem,
 	}
+}
+
+// Term is that of this process, as in its copy.
+func (s *Store) Term() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.term
+}
+
+// lead sets the term.
+func (s *Store) lead(term int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.term = term
 }
 
 // Restore takes the copy that an earlier process kept. Nodes are served from it,

@@ -25,7 +25,6 @@ type Watcher struct {
 	// Ready returns once a reading can be compared with the copy of the process before. Without a copy nothing waits.
 	Ready func()
 
-	term   int       // of this process; 0 as long as that of the one before is not known
 	kept   Saved     // in the copy
 	state  string    // of the copy
 	looked time.Time // at the copy
@@ -85,7 +84,7 @@ func (w *Watcher) load(ctx context.Context) (Saved, error) {
 // begin gives this process the term after that of the process before.
 func (w *Watcher) begin(before Saved, err error) {
 	if err == nil || errors.Is(err, errDamaged) {
-		w.term = before.Term + 1
+		w.Store.lead(before.Term + 1)
 	}
 }
 
@@ -118,16 +117,16 @@ func (w *Watcher) reject(rejection *Rejection) string {
 
 // keep saves what is good, when that or its state has changed.
 func (w *Watcher) keep(ctx context.Context, saved Saved, state string) {
-	saved.Term = w.term
+	saved.Term = w.Store.Term()
 	same := state == w.state && reflect.DeepEqual(saved, w.kept)
 	if saved.Document == nil || same && time.Since(w.looked) < lookInterval {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	if w.term == 0 {
+	if saved.Term == 0 {
 		w.begin(w.Copy.Begin(ctx))
-		saved.Term = w.term
+		saved.Term = w.Store.Term()
 	}
 	if same {
 		w.looked = time.Now()
@@ -139,7 +138,7 @@ func (w *Watcher) keep(ctx context.Context, saved Saved, state string) {
 	err := w.Copy.Save(ctx, saved, state)
 	if errors.Is(err, errLaterLeader) && w.outlasts() {
 		w.begin(w.Copy.Begin(ctx))
-		saved.Term = w.term
+		saved.Term = w.Store.Term()
 		err = w.Copy.Save(ctx, saved, state)
 	}
 	if err != nil {

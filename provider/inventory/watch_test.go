@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -212,6 +213,35 @@ func TestWatcher_RestoredCopy(t *testing.T) {
 			t.Errorf("the copy has term %d, and is %s, %v", there.Term, there.Document, err)
 		}
 	})
+}
+
+// What a leader that was paused would delete is not saved, and so it deletes nothing.
+func TestCopy_SaveDeletions(t *testing.T) {
+	c := Copy{Client: fake.NewClientset(), Namespace: "kube-system", Name: "machines"}
+	lead := func() *Store {
+		store, _ := newTestStore()
+		w := &Watcher{
+			Source: offers(listing(4, 10)), Store: store, Copy: c,
+			Changed: func() {}, Ready: func() {}, Rejected: func(*Rejection) {},
+		}
+		w.Run(t.Context())
+		return store
+	}
+	paused := lead()
+	at := map[types.UID]time.Time{"a": time.Now()}
+	if err := c.SaveDeletions(t.Context(), paused.Term(), at); err != nil {
+		t.Error(err)
+	}
+	next := lead()
+	if err := c.SaveDeletions(t.Context(), next.Term(), at); err != nil {
+		t.Error(err)
+	}
+	if err := c.SaveDeletions(t.Context(), paused.Term(), nil); !errors.Is(err, errLaterLeader) {
+		t.Errorf("got %v, want that a later leader has begun", err)
+	}
+	if there, err := c.Deletions(t.Context()); err != nil || len(there) != 1 {
+		t.Errorf("got deletions %v, %v", there, err)
+	}
 }
 
 // A process begins also where it cannot write to the copy that it leads, and makes no copy where there is none.

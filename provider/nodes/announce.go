@@ -62,7 +62,7 @@ func (l *lifecycle) announceOrDelete(ctx context.Context, node *corev1.Node, ver
 	}
 	deleted := maps.Clone(l.deleted)
 	deleted[node.UID] = now
-	if err := l.cluster.deletions.SaveDeletions(ctx, deleted); err != nil {
+	if err := l.cluster.deletions.SaveDeletions(ctx, l.store.Term(), deleted); err != nil {
 		return true, fmt.Errorf("keep to the budget of deletions: %w", err)
 	}
 	l.deleted = deleted

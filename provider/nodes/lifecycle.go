@@ -50,7 +50,7 @@ type cluster struct {
 // deletions is where the use of the budget is kept: in memory alone, each new leader would have all of it.
 type deletions interface {
 	Deletions(ctx context.Context) (map[types.UID]time.Time, error)
-	SaveDeletions(ctx context.Context, deletions map[types.UID]time.Time) error
+	SaveDeletions(ctx context.Context, term int, deletions map[types.UID]time.Time) error
 }
 
 // heard is since when a Node has had the same heartbeat. The clock is ours: that of

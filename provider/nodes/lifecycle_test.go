@@ -41,7 +41,7 @@ func (s *site) Deletions(context.Context) (map[types.UID]time.Time, error) {
 	return maps.Clone(s.kept), s.deletedErr
 }
 
-func (s *site) SaveDeletions(_ context.Context, deletions map[types.UID]time.Time) error {
+func (s *site) SaveDeletions(_ context.Context, _ int, deletions map[types.UID]time.Time) error {
 	if s.deletedErr == nil {
 		s.kept = deletions
 	}
