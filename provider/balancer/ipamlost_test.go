@@ -182,3 +182,35 @@ func TestIPAM_LostBehindAnotherPool(t *testing.T) {
 		w.gets(web, want)
 	}
 }
+
+// A Service whose claim was lost waits for its address also where it could share another one. It shares that after the IPAM has refused
+// its own.
+func TestIPAM_LostWithAShareKey(t *testing.T) {
+	for name, want := range map[string]string{"192.0.2.7": "192.0.2.7", "192.0.2.8": "198.51.100.1"} {
+		p := newPlayed(t, name)
+		first := addressPool("first", "198.51.100.1")
+		first.Spec.Priority = 1
+		w := newIPAMWorld(t, first, p.pool("192.0.2.0/28"))
+		shared := annotated(v1alpha1.ShareKeyAnnotation, "k")
+		w.gets(w.service("other", shared), "198.51.100.1")
+		p.now(func() { p.status = http.StatusServiceUnavailable })
+		web := w.service("web", shared, onPort(81), annotated(v1alpha1.AllocatedAnnotation, "192.0.2.7"))
+		for range 2 {
+			if q := w.pass(-1); q.of(web) != "" || q.reason(web) != "IPAMPending" {
+				t.Errorf("while the IPAM does not answer it has %q and reason %q", q.of(web), q.reason(web))
+			}
+		}
+		p.now(func() { p.status = 0 })
+		w.gets(web, want)
+	}
+}
+
+// Of two Services whose common claim was lost both get its address back.
+func TestIPAM_LostOfTwo(t *testing.T) {
+	p := newPlayed(t, "192.0.2.7")
+	w := newIPAMWorld(t, p.pool("192.0.2.0/28"))
+	had := []func(*corev1.Service){annotated(v1alpha1.ShareKeyAnnotation, "k"), annotated(v1alpha1.AllocatedAnnotation, "192.0.2.7")}
+	a, b := w.service("a", had...), w.service("b", append(had, onPort(81))...)
+	w.gets(a, "192.0.2.7")
+	w.gets(b, "192.0.2.7")
+}

@@ -81,9 +81,10 @@ func (a *allocation) move(as *Assignment, ipv6 bool, take func() *finding.Findin
 	return true
 }
 
-// share gives a Service with a share key the address of an older one that has the same, where there is one.
+// share gives a Service with a share key the address of an older one that has the same, where there is one, and unless it waits for
+// the one that it had.
 func (a *allocation) share(as *Assignment, ipv6 bool) bool {
-	if as.Request.shareKey == "" || as.Problem != nil {
+	if as.Request.shareKey == "" || as.Problem != nil || a.awaits(as, ipv6) != nil {
 		return false
 	}
 	if a.shareable == nil {
