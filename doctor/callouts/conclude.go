@@ -129,7 +129,7 @@ func (t *try) hangs(others *shown, proven bool, a *answer) {
 }
 
 // drags says of a webhook that has answered a request, since that was served, that it may be why this took so long. The others may not
-// have been asked, by their conditions; those that fail open may have been given up.
+// have been asked, by their conditions; those that fail open may have been given up. All of it may be slow because the API server is.
 func (t *try) drags(h *hook, others []*hook, a *answer) {
 	open := slices.DeleteFunc(slices.Clone(others), func(o *hook) bool { return !o.givenUp(a.took) })
 	if len(open) == 0 || h.Fails != "" {
@@ -137,8 +137,8 @@ func (t *try) drags(h *hook, others []*hook, a *answer) {
 	}
 	least := slices.MinFunc(open, func(x, y *hook) int { return cmp.Compare(x.Timeout, y.Timeout) }).Timeout
 	h.Unsure = true
-	h.Fails = fmt.Sprintf("two requests took %d s or longer each, and were served: %s (either it answers slowly, or the API server may "+
-		"have asked %s as well and did not wait longer)", least, t.what, nodes.Some(names(open), 3))
+	h.Fails = fmt.Sprintf("two requests took %d s or longer each, and were served: %s (it answers slowly, or the API server may have "+
+		"asked %s as well and did not wait longer, or the API server or etcd is slow)", least, t.what, nodes.Some(names(open), 3))
 }
 
 func without(list []*hook, some map[*hook]bool) []*hook {

@@ -67,8 +67,8 @@ func TestTry_SlowOrGivenUp(t *testing.T) {
 	if err != nil || len(found) != 1 {
 		t.Fatalf("got %+v, %v", found, err)
 	}
-	const want = "two requests took 1 s or longer each, and were served: new ingresses in namespace shop (either it answers slowly, or the API " +
-		"server may have asked inject.example.org as well"
+	const want = "two requests took 1 s or longer each, and were served: new ingresses in namespace shop (it answers slowly, or the API " +
+		"server may have asked inject.example.org as well and did not wait longer, or the API server or etcd is slow)"
 	f := found[0]
 	if f.ID != "Q14" || f.Object != "ValidatingWebhookConfiguration/gate" || !strings.Contains(f.Message, want) {
 		t.Errorf("got %+v, want %s", f, want)
