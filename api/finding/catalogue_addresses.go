@@ -74,7 +74,8 @@ func pending() []Kind {
 		{
 			ID: IPAMPending, Reason: "IPAMPending", Title: "IPAM of the AddressPool has not given an address", Severity: SeverityWarning,
 			Why: "The pool has spec.ipam: that endpoint chooses addresses, and the cloud-controller-manager retries until it responds.",
-			Do:  "check the endpoint, its certificate and Secret kube-system/ccmadm-ipam; the message has what it answers",
+			Do: "check the endpoint, its certificate and Secret kube-system/ccmadm-ipam; the message has what it answers; with spec.disabled " +
+				"in the pool, Services without an address get one from another pool",
 		},
 		{
 			ID: IPAMRefused, Reason: "IPAMRefused", Title: "IPAM of the AddressPool gives no address that can be used", Severity: SeverityError,

@@ -2,6 +2,7 @@ package balancer
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -202,6 +203,23 @@ func TestIPAM_LostWithAShareKey(t *testing.T) {
 		}
 		p.now(func() { p.status = 0 })
 		w.gets(web, want)
+	}
+}
+
+// A Service waits for an IPAM that does not answer. Once the pool is disabled, as the finding says, another pool gives it an address.
+func TestIPAM_LostAndDisabled(t *testing.T) {
+	p := newPlayed(t, "192.0.2.7")
+	w := newIPAMWorld(t, p.pool("192.0.2.0/28"), addressPool("other", "198.51.100.1"))
+	p.now(func() { p.status = http.StatusServiceUnavailable })
+	web := w.service("web", annotated(v1alpha1.AllocatedAnnotation, "192.0.2.7"))
+	q := w.pass(-1)
+	if problem := q.Services[allocator.NameOf(web)].Problem; problem == nil || !strings.Contains(problem.Do, "spec.disabled") {
+		t.Fatalf("got %+v, want that the pool can be disabled", problem)
+	}
+	w.pools[0] = p.pool("192.0.2.0/28")
+	w.pools[0].Spec.Disabled = true
+	if q := w.pass(-1); q.of(web) != "198.51.100.1" {
+		t.Errorf("it has %q and reason %q", q.of(web), q.reason(web))
 	}
 }
 
