@@ -39,8 +39,8 @@ func TestCluster_LaggingCaches(t *testing.T) {
 		t.Helper()
 		w := newWritten()
 		p := &allocator.Plan{Claims: map[netip.Addr]*allocator.Claim{stale.Address: stale}}
-		if err := b.writeClaim(t.Context(), p, stale, w); err != nil || !w.failed[allocator.NameOf(old)] {
-			t.Errorf("%s: write the claim: %v, failed: %v", when, err, w.failed)
+		if err := b.writeClaim(t.Context(), p, stale, w); err != nil || !w.unclaimed[family{allocator.NameOf(old), false}] {
+			t.Errorf("%s: write the claim: %v, unclaimed: %v", when, err, w.unclaimed)
 		}
 		if err := b.writeService(t.Context(), &evaluation.Status{Service: old, After: after}, w); err != nil || len(w.seen) > 0 {
 			t.Errorf("%s: write the Service: %v, and wait for it", when, err)
@@ -86,8 +86,8 @@ func TestCluster_OwnClaimBeforeItsWatch(t *testing.T) {
 		w := newWritten()
 		own := claim(address, "web")
 		p := &allocator.Plan{Claims: map[netip.Addr]*allocator.Claim{own.Address: own}}
-		if err := b.writeClaim(t.Context(), p, own, w); err != nil || !w.failed[service("web")] {
-			t.Errorf("%s: %v, failed: %v", address, err, w.failed)
+		if err := b.writeClaim(t.Context(), p, own, w); err != nil || !w.unclaimed[family{service("web"), false}] {
+			t.Errorf("%s: %v, unclaimed: %v", address, err, w.unclaimed)
 		}
 		if _, is := b.conflicts[own.Address]; is != taken {
 			t.Errorf("%s counts as another's: %t, want %t", address, is, taken)
