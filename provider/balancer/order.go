@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
 )
@@ -132,3 +133,39 @@ func sameIP(a, b corev1.LoadBalancerIngress) bool { return a.IP == b.IP }
 
 // ingressOf are the addresses in the status, and no request of annotations.
 func ingressOf(service *corev1.Service) []netip.Addr { return allocator.Earlier(service, true) }
+
+// isHalf reports whether a Service that wants all of its families or none would get an address of one while it has none of the other,
+// which is held.
+func isHalf(st *evaluation.Status, held bool) bool {
+	before := ingressOf(st.Service)
+	return allocator.NeedsAll(st.Service) && len(allocator.Families(st.Service)) > 1 &&
+		!slices.ContainsFunc(before, func(a netip.Addr) bool { return a.Is6() == held }) &&
+		slices.ContainsFunc(ingressOf(st.After), func(a netip.Addr) bool { return a.Is6() != held && !slices.Contains(before, a) })
+}
+
+// withHeld is what may be written of a Service while some of its families are held: the addresses of the others. What else is to be
+// written speaks of all of them. But once an address is published, the request for another one is carried out: the next pass would
+// take what is published for the address that is to be replaced.
+func withHeld(st *evaluation.Status, held []bool) *evaluation.Status {
+	after := st.Service.DeepCopy()
+	is6 := func(i corev1.LoadBalancerIngress) bool {
+		address, err := netip.ParseAddr(i.IP)
+		return err == nil && address.Unmap().Is6()
+	}
+	of := func(from *corev1.Service, kept bool) []corev1.LoadBalancerIngress {
+		return slices.DeleteFunc(slices.Clone(from.Status.LoadBalancer.Ingress), func(i corev1.LoadBalancerIngress) bool {
+			return slices.Contains(held, is6(i)) != kept
+		})
+	}
+	ingress, first := slices.Concat(of(st.After, false), of(st.Service, true)), allocator.Families(st.Service)[0]
+	after.Status.LoadBalancer.Ingress = slices.Concat( // in the order of its families
+		slices.DeleteFunc(slices.Clone(ingress), func(i corev1.LoadBalancerIngress) bool { return is6(i) != first }),
+		slices.DeleteFunc(slices.Clone(ingress), func(i corev1.LoadBalancerIngress) bool { return is6(i) == first }),
+	)
+	kept := &evaluation.Status{Service: st.Service, After: after, Held: true, Problem: st.Problem}
+	if _, asks := st.After.Annotations[v1alpha1.ReassignAnnotation]; !asks && !slices.Equal(ingressOf(st.Service), ingressOf(after)) {
+		delete(after.Annotations, v1alpha1.ReassignAnnotation)
+		kept.Note = st.Note
+	}
+	return kept
+}

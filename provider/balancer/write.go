@@ -335,3 +335,37 @@ func patchOf(before, after *corev1.Service) ([]byte, error) {
 	}
 	return strategicpatch.CreateTwoWayMergePatch(texts[0], texts[1], corev1.Service{})
 }
+
+// held are the families of which a Service keeps what its status has until the next pass, since a claim or a Service before it was not
+// written: with kube-proxy the one that loses an address keeps it until the other has it, otherwise the other one waits until it is free.
+// Those after one that is held are held as well: in a chain of moves the last one would lose an address that is in no other status yet.
+func (w *written) held(o *order, st *evaluation.Status) []bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	name := allocator.NameOf(st.Service)
+	var held []bool
+	for _, ipv6 := range []bool{false, true} {
+		of := family{name, ipv6}
+		waits := slices.ContainsFunc(o.moves[of], func(other types.NamespacedName) bool {
+			of := family{other, ipv6}
+			return w.waits[of] || w.unclaimed[of] || w.failed[other] && (o.overlap || !w.withdrawn[other])
+		})
+		if waits || w.failed[name] || w.unclaimed[of] {
+			held = append(held, ipv6)
+		}
+	}
+	if len(held) == 1 && isHalf(st, held[0]) {
+		held = []bool{false, true}
+	}
+	for _, ipv6 := range held {
+		w.waits[family{name, ipv6}] = true
+	}
+	return held
+}
+
+// keep notes what is written of a Service that is held.
+func (w *written) keep(name types.NamespacedName, st *evaluation.Status) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.kept[name] = st
+}
