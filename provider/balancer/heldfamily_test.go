@@ -96,11 +96,13 @@ func TestWrite_HoldsTheFamilyOfAClaim(t *testing.T) {
 	}{
 		{
 			"an address moves, and one comes", false, false, "2001:db8::1",
-			[]string{"old 192.0.2.1 -", "new - 192.0.2.1,2001:db8::1"}, map[string]string{"old": "", "new": "192.0.2.1"},
+			[]string{"old 192.0.2.1 -", "new - 192.0.2.1,2001:db8::1"},
+			map[string]string{"old": "", "new": "192.0.2.1"},
 		},
 		{
 			"the same to a Service that wants both", true, true, "2001:db8::1",
-			[]string{"old 192.0.2.1 -", "new - 192.0.2.1,2001:db8::1"}, map[string]string{"old": "192.0.2.1", "new": ""},
+			[]string{"old 192.0.2.1 -", "new - 192.0.2.1,2001:db8::1"},
+			map[string]string{"old": "192.0.2.1", "new": ""},
 		},
 		{
 			"to one that has one of the other family", true, true, "2001:db8::1",
@@ -109,7 +111,8 @@ func TestWrite_HoldsTheFamilyOfAClaim(t *testing.T) {
 		},
 		{
 			"the claim is of the address that moves", true, false, "192.0.2.1",
-			[]string{"old 192.0.2.1,2001:db8::1 -", "new - 192.0.2.1"}, map[string]string{"old": "192.0.2.1", "new": ""},
+			[]string{"old 192.0.2.1,2001:db8::1 -", "new - 192.0.2.1"},
+			map[string]string{"old": "192.0.2.1", "new": ""},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
