@@ -52,16 +52,17 @@ func (e *egressSender) Set(view *announce.View) {
 		}
 		address := egress.Address{Addr: claim.Address}
 		for _, object := range servicesOf(e.caches, claim) {
-			if service, is := object.(*corev1.Service); is && egress.Wanted(service) {
+			if service, is := object.(*corev1.Service); is && v1alpha1.WantsEgress(service.Labels) {
 				name := types.NamespacedName{Namespace: service.Namespace, Name: service.Name}
 				address.Services, in.Services[name.String()] = append(address.Services, name), service
 			}
 		}
+		if len(address.Services) == 0 {
+			continue
+		}
 		address.Interface = announce.InterfaceFor(claim.Address, own.Status.Interfaces, view.InterfacesOf(claim))
 		address.Unfit = !allSend(view, claim)
-		if len(address.Services) > 0 {
-			in.Addresses = append(in.Addresses, address)
-		}
+		in.Addresses = append(in.Addresses, address)
 	}
 	if len(in.Addresses) > 0 {
 		known := e.caches.apiServers.known()

@@ -8,7 +8,6 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/controlplane"
-	"github.com/ccmadm/ccmadm/provider/egress"
 )
 
 // lean leaves of an object what an agent reads: every agent has all of them. A new reader says here what it needs. Informers may call it
@@ -17,7 +16,7 @@ func lean(object any) (any, error) {
 	switch o := object.(type) {
 	case *discoveryv1.EndpointSlice:
 		labels, addresses := map[string]string{discoveryv1.LabelServiceName: o.Labels[discoveryv1.LabelServiceName]}, controlplane.IsServers(o)
-		if o.Labels[v1alpha1.EgressLabel] == "true" {
+		if v1alpha1.WantsEgress(o.Labels) {
 			labels[v1alpha1.EgressLabel], addresses = "true", true
 		}
 		o.ObjectMeta, o.Ports = identity(o.ObjectMeta), nil
@@ -31,7 +30,7 @@ func lean(object any) (any, error) {
 		}
 		o.Endpoints = endpoints
 	case *corev1.Service:
-		wanted, created := egress.Wanted(o), o.CreationTimestamp
+		wanted, created := v1alpha1.WantsEgress(o.Labels), o.CreationTimestamp
 		o.ObjectMeta, o.Status = identity(o.ObjectMeta), corev1.ServiceStatus{}
 		if wanted {
 			o.Labels, o.CreationTimestamp = map[string]string{v1alpha1.EgressLabel: "true"}, created

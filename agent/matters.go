@@ -13,7 +13,6 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/announce/bgp"
 	"github.com/ccmadm/ccmadm/provider/controlplane"
-	"github.com/ccmadm/ccmadm/provider/egress"
 )
 
 // filters say whether a view may be another one after an event; before is nil where an object is new. Of informers that
@@ -30,8 +29,8 @@ func nodeMatters(before, after any) bool {
 	a, known := before.(*corev1.Node)
 	b, is := after.(*corev1.Node)
 	return !known || !is || a.UID != b.UID || (a.DeletionTimestamp == nil) != (b.DeletionTimestamp == nil) ||
-		!maps.Equal(a.Labels, b.Labels) || a.Spec.ProviderID != b.Spec.ProviderID || !slices.Equal(a.Spec.PodCIDRs, b.Spec.PodCIDRs) || !equality.Semantic.DeepEqual(a.Spec.Taints, b.Spec.Taints) ||
-		!slices.Equal(a.Status.Addresses, b.Status.Addresses) ||
+		!maps.Equal(a.Labels, b.Labels) || a.Spec.ProviderID != b.Spec.ProviderID || !slices.Equal(a.Spec.PodCIDRs, b.Spec.PodCIDRs) ||
+		!equality.Semantic.DeepEqual(a.Spec.Taints, b.Spec.Taints) || !slices.Equal(a.Status.Addresses, b.Status.Addresses) ||
 		!slices.EqualFunc(a.Status.Conditions, b.Status.Conditions, func(x, y corev1.NodeCondition) bool {
 			x.LastHeartbeatTime = y.LastHeartbeatTime
 			return equality.Semantic.DeepEqual(x, y)
@@ -63,13 +62,13 @@ func serviceMatters(before, after any) bool {
 	a, known := before.(*corev1.Service)
 	b, is := after.(*corev1.Service)
 	return (endpointsMatter(before) || endpointsMatter(after)) &&
-		(!known || !is || a.UID != b.UID || egress.Wanted(a) != egress.Wanted(b) || !equality.Semantic.DeepEqual(a.Spec, b.Spec))
+		(!known || !is || a.UID != b.UID || v1alpha1.WantsEgress(a.Labels) != v1alpha1.WantsEgress(b.Labels) || !equality.Semantic.DeepEqual(a.Spec, b.Spec))
 }
 
 // endpointsMatter is true for Services with externalTrafficPolicy Local, and for those whose pods' packets leave with their address.
 func endpointsMatter(object any) bool {
 	s, is := object.(*corev1.Service)
-	return is && (s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal || egress.Wanted(s))
+	return is && (s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal || v1alpha1.WantsEgress(s.Labels))
 }
 
 // sliceMatters is about the same Services. One that is not known yet comes with an event of its own. A tenant may write a slice as often

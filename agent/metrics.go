@@ -11,11 +11,16 @@ import (
 	"github.com/ccmadm/ccmadm/provider/egress"
 )
 
-// RegisterMetrics shows at /metrics what the announcer of level L2 counts. A process may do it once.
-func RegisterMetrics(counts func() l2.Counts) {
-	gauge := func(name, help string, value func(l2.Counts) int) {
+// gauges registers gauges of what is counted.
+func gauges[T any](counts func() T) func(name, help string, value func(T) int) {
+	return func(name, help string, value func(T) int) {
 		metrics.Register("ccmadm_agent", name, help, func() int { return value(counts()) })
 	}
+}
+
+// RegisterMetrics shows at /metrics what the announcer of level L2 counts. A process may do it once.
+func RegisterMetrics(counts func() l2.Counts) {
+	gauge := gauges(counts)
 	gauge("addresses_owned", "Addresses of level L2 for which this Node answers.",
 		func(c l2.Counts) int { return c.Owned })
 	gauge("address_conflicts", "Addresses of this Node for which a machine without an agent answers.",
@@ -32,9 +37,7 @@ func RegisterMetrics(counts func() l2.Counts) {
 
 // RegisterEgressMetrics shows at /metrics what is counted of packets of pods that leave with the address of a Service. A process may do it once.
 func RegisterEgressMetrics(counts func() egress.Counts) {
-	gauge := func(name, help string, value func(egress.Counts) int) {
-		metrics.Register("ccmadm_agent", name, help, func() int { return value(counts()) })
-	}
+	gauge := gauges(counts)
 	gauge("egress_pods", "Pods of the cluster whose packets leave it with the address of their Service.",
 		func(c egress.Counts) int { return c.Pods })
 	gauge("egress_pods_owned", "Those of them whose packets leave the cluster by this Node.",

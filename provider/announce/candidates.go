@@ -85,7 +85,7 @@ func (v *View) senders(c *Claim) {
 func (e Endpoints) sends(c Claim) bool {
 	return c.Level.Elected() && slices.ContainsFunc(c.Services, func(name types.NamespacedName) bool {
 		s := e.Services[name.String()]
-		return s != nil && s.Labels[v1alpha1.EgressLabel] == "true"
+		return s != nil && v1alpha1.WantsEgress(s.Labels)
 	})
 }
 

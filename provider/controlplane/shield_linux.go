@@ -43,23 +43,17 @@ func Shield(at netip.AddrPort) error {
 
 // toItself is the rule: ip daddr ADDRESS tcp dport PORT dnat to ADDRESS.
 func toItself(at netip.AddrPort) []expr.Any {
-	family, offset := byte(unix.NFPROTO_IPV4), uint32(16)
-	if at.Addr().Is6() {
-		family, offset = unix.NFPROTO_IPV6, 24
-	}
-	address := at.Addr().AsSlice()
-	return []expr.Any{
-		&expr.Meta{Key: expr.MetaKeyNFPROTO, Register: 1},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{family}},
-		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: uint32(len(address))},
+	family, address := netfilter.FamilyOf(at.Addr()), at.Addr().AsSlice()
+	return append(family.Packets(),
+		family.LoadDestination(1),
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: address},
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{unix.IPPROTO_TCP}},
 		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.BigEndian.PutUint16(at.Port())},
 		&expr.Immediate{Register: 1, Data: address},
-		&expr.NAT{Type: expr.NATTypeDestNAT, Family: uint32(family), RegAddrMin: 1},
-	}
+		&expr.NAT{Type: expr.NATTypeDestNAT, Family: uint32(family.Protocol), RegAddrMin: 1},
+	)
 }
 
 // Shielded reports whether this machine has the table. A kernel without nftables has none.

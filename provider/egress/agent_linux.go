@@ -126,7 +126,7 @@ func (a *Agent) wanted(in Inputs) (state, error) {
 	if err == nil {
 		a.networks, a.pods = append([]netip.Prefix{}, networks...), pods
 	}
-	s := state{Cluster: netfilter.Disjoint(append(in.cluster(a.networks), a.pods...))}
+	s := state{Cluster: netfilter.Disjoint(append(in.cluster(plan.ranges, a.networks), a.pods...))}
 	owned := map[netip.Addr]bool{}
 	for _, p := range plan.Pods {
 		is, known := owned[p.Address]

@@ -20,15 +20,15 @@ import (
 type Kernel struct {
 	handle    *netlink.Handle
 	namespace netns.NsHandle
-	applied   *state              // what table ccmadm-egress says; nil: not known
-	written   time.Time           // when it was written
-	cluster   []netip.Prefix      // of the table that was written last
+	applied   *state              // what the tables of nftables say; nil: not known
+	written   time.Time           // when they were written
+	cluster   []netip.Prefix      // of those that were written last
 	empty     bool                // nothing of ours is there
 	flowsDue  bool                // entries of connection tracking are to be removed
 	gone      map[netip.Addr]bool // pods whose entries go, although they are in no plan any more
 }
 
-// rewriteAfter is how old the table becomes: another program may have removed some of its rules.
+// rewriteAfter is how old the tables become: another program may have removed some of their rules.
 const rewriteAfter = time.Minute
 
 // state is what a kernel should have.
@@ -84,13 +84,19 @@ func (k *Kernel) apply(s state) error {
 		return err
 	}
 	k.empty = false
-	wanted, errAdd := k.addWays(s)
-	if err := k.replaceTable(s); err != nil {
-		return errors.Join(errAdd, err)
+	var wanted map[netip.Addr]int
+	before, errLook := k.look()
+	errs := []error{errLook}
+	if errLook == nil {
+		var err error
+		wanted, err = k.addWays(before, s)
+		errs = append(errs, err)
 	}
-	errs := []error{errAdd}
-	if wanted != nil {
-		errs = append(errs, k.removeWays(wanted))
+	if err := k.replaceTables(s); err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	if errLook == nil {
+		errs = append(errs, k.removeWays(before, wanted))
 	}
 	if k.flowsDue {
 		err := k.endFlows(s)
@@ -100,8 +106,8 @@ func (k *Kernel) apply(s state) error {
 	return errors.Join(errs...)
 }
 
-// replaceTable writes the table if it says something else, is gone, or is old.
-func (k *Kernel) replaceTable(s state) error {
+// replaceTables writes the tables if they say something else, are gone, or are old.
+func (k *Kernel) replaceTables(s state) error {
 	there, _, err := k.hasTables()
 	if err != nil {
 		return err
@@ -123,7 +129,7 @@ func (k *Kernel) replaceTable(s state) error {
 	return nil
 }
 
-// noteGone notes which pods of the table are in no state any more. The table knows those of an earlier process.
+// noteGone notes which pods of the tables are in no state any more. The tables know those of an earlier process.
 func (k *Kernel) noteGone(s state) error {
 	before, err := k.podsInTables()
 	if err != nil {
@@ -144,7 +150,11 @@ func (k *Kernel) noteGone(s state) error {
 // Remove removes all that is ours. What has gone by itself is no error. Entries of connection tracking stay, as on a machine that leaves its
 // cluster.
 func (k *Kernel) Remove() error {
-	return errors.Join(k.removeTables(), k.removeWays(nil))
+	t, err := k.look()
+	if err == nil {
+		err = k.removeWays(t, nil)
+	}
+	return errors.Join(k.removeTables(), err)
 }
 
 // Leftovers names what agents have put into the kernel, as ip(8) and nft(8) do.
@@ -159,18 +169,14 @@ func (k *Kernel) Leftovers() ([]string, error) {
 			lines = append(lines, "nftables table "+f.Name+" "+tableName)
 		}
 	}
-	rules, err := k.rules()
+	t, err := k.look()
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range rules {
+	for _, r := range t.rules {
 		lines = append(lines, fmt.Sprintf("rule from %s table %d protocol %d priority %d", r.Src, r.Table, r.Protocol, r.Priority))
 	}
-	ways, err := k.ways()
-	if err != nil {
-		return nil, err
-	}
-	for _, w := range ways {
+	for _, w := range t.ways {
 		lines = append(lines, fmt.Sprintf("routes of table %d", w.table))
 	}
 	return lines, nil

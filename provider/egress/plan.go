@@ -60,6 +60,8 @@ type Address struct {
 type Plan struct {
 	// Pods are sorted by address, and each is there once.
 	Pods []Pod
+	// ranges are those of pods, by Node.
+	ranges map[string][]netip.Prefix
 }
 
 // Pod is one whose packets leave the cluster with an address of a Service.
@@ -81,11 +83,6 @@ type Counts struct {
 	Failing int
 }
 
-// Wanted reports whether a Service asks for it.
-func Wanted(service *corev1.Service) bool {
-	return service != nil && service.Labels[v1alpha1.EgressLabel] == "true"
-}
-
 // NewPlan is what the cluster asks for. A Service without an address of a pod's family at level L2 asks for nothing. If several Services with
 // the label have a pod, the oldest one counts. Who may write EndpointSlices can name any pod, if it is not in another Node's range: Kubernetes
 // has allowed that to no tenant since 1.22. Addresses of the pod's Node and of API servers never count.
@@ -94,7 +91,8 @@ func NewPlan(in Inputs) Plan {
 	if len(asking) == 0 {
 		return Plan{}
 	}
-	isPod, endpoints := in.pods(), in.endpoints()
+	ranges := in.podRanges()
+	isPod, endpoints := in.pods(ranges), in.endpoints()
 	chosen := map[netip.Addr]Pod{}
 	for _, a := range asking {
 		for _, e := range endpoints[types.NamespacedName{Namespace: a.service.Namespace, Name: a.service.Name}] {
@@ -115,7 +113,7 @@ func NewPlan(in Inputs) Plan {
 			}
 		}
 	}
-	plan := Plan{}
+	plan := Plan{ranges: ranges}
 	for _, pod := range chosen {
 		plan.Pods = append(plan.Pods, pod)
 	}
@@ -154,7 +152,7 @@ func (in Inputs) asking() []asking {
 	byName := map[types.NamespacedName][]Address{}
 	for _, a := range slices.SortedFunc(slices.Values(in.Addresses), func(a, b Address) int { return a.Compare(b.Addr) }) {
 		for _, name := range a.Services {
-			if Wanted(in.Services[name.String()]) {
+			if s := in.Services[name.String()]; s != nil && v1alpha1.WantsEgress(s.Labels) {
 				byName[name] = append(byName[name], a)
 			}
 		}
@@ -171,7 +169,7 @@ func (in Inputs) asking() []asking {
 }
 
 // pods returns whether an address can be that of a pod of a Node, and of no other's: one with hostNetwork has those of its Node.
-func (in Inputs) pods() func(node string, ip netip.Addr) bool {
+func (in Inputs) pods(ranges map[string][]netip.Prefix) func(node string, ip netip.Addr) bool {
 	hosts, servers := map[string]map[netip.Addr]bool{}, map[netip.Addr]bool{}
 	for _, n := range in.Nodes {
 		hosts[n.Name] = map[netip.Addr]bool{}
@@ -184,7 +182,6 @@ func (in Inputs) pods() func(node string, ip netip.Addr) bool {
 	for _, ip := range in.Servers {
 		servers[ip] = true
 	}
-	ranges := in.podRanges()
 	return func(node string, ip netip.Addr) bool {
 		within := func(p netip.Prefix) bool { return p.Contains(ip) }
 		return hosts[node] != nil && !hosts[node][ip] && !servers[ip] && (!in.OwnRanges || slices.ContainsFunc(ranges[node], within))
@@ -203,9 +200,9 @@ func (in Inputs) podRanges() map[string][]netip.Prefix {
 
 // cluster are the destinations that packets of pods reach as ever: ranges of pods, API servers, and Nodes in a network of this machine,
 // since a kubelet may report any address.
-func (in Inputs) cluster(networks []netip.Prefix) []netip.Prefix {
+func (in Inputs) cluster(ranges map[string][]netip.Prefix, networks []netip.Prefix) []netip.Prefix {
 	list := slices.Clone(in.Within)
-	for _, of := range in.podRanges() {
+	for _, of := range ranges {
 		list = append(list, of...)
 	}
 	add := func(ip netip.Addr) { list = append(list, netip.PrefixFrom(ip, ip.BitLen())) }

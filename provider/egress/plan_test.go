@@ -113,7 +113,7 @@ func TestInputs_Cluster(t *testing.T) {
 	in.Nodes[2].Status.Addresses = append(in.Nodes[2].Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: far4})
 	in.Servers = []netip.Addr{netip.MustParseAddr("198.51.100.1")}
 	got := map[netip.Prefix]bool{}
-	for _, p := range in.cluster([]netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}) {
+	for _, p := range in.cluster(in.podRanges(), []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}) {
 		got[p] = true
 	}
 	for text, want := range map[string]bool{

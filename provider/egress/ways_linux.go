@@ -29,21 +29,28 @@ type way struct {
 	route   netlink.Route
 }
 
+// there is what the kernel has of ours.
+type there struct {
+	rules []netlink.Rule
+	ways  []way
+}
+
+// look lists it.
+func (k *Kernel) look() (t there, err error) {
+	if t.rules, err = k.rules(); err == nil {
+		t.ways, err = k.ways()
+	}
+	return t, err
+}
+
 // addWays adds what is missing: for each address a table, and for each pod of this Node a rule, that sends marked packets there. It returns
-// the table of each pod. A pod is left out whose Node has no interface to the address: table ccmadm-egress drops its packets.
-func (k *Kernel) addWays(s state) (wanted map[netip.Addr]int, err error) {
-	rules, err := k.rules()
-	if err != nil {
-		return nil, err
+// the table of each pod. A pod is left out whose Node has no interface to the address: the tables of nftables drop its packets.
+func (k *Kernel) addWays(t there, s state) (wanted map[netip.Addr]int, err error) {
+	tableBefore := map[netip.Addr]int{} // by pod
+	for _, r := range t.rules {
+		tableBefore[hostOf(r.Src)] = r.Table
 	}
-	ways, err := k.ways()
-	if err != nil {
-		return nil, err
-	}
-	there := map[netip.Addr]int{} // table by pod
-	for _, r := range rules {
-		there[hostOf(r.Src)] = r.Table
-	}
+	ways := t.ways
 	var errs []error
 	wanted = map[netip.Addr]int{}
 	tableOf := map[netip.Addr]int{} // by address of a Service
@@ -61,7 +68,7 @@ func (k *Kernel) addWays(s state) (wanted map[netip.Addr]int, err error) {
 			continue
 		}
 		wanted[p.IP] = table
-		if there[p.IP] == table {
+		if tableBefore[p.IP] == table {
 			continue
 		}
 		if err := k.handle.RuleAdd(ruleFor(p.IP, table)); err != nil && !errors.Is(err, unix.EEXIST) {
@@ -101,22 +108,14 @@ func (k *Kernel) addWay(ways *[]way, p podState) (int, error) {
 	return table, nil
 }
 
-// removeWays removes all rules that are not wanted, and tables to which none leads.
-func (k *Kernel) removeWays(wanted map[netip.Addr]int) error {
-	rules, err := k.rules()
-	if err != nil {
-		return err
-	}
-	ways, err := k.ways()
-	if err != nil {
-		return err
-	}
+// removeWays removes all rules that were there and are not wanted, and tables to which none leads.
+func (k *Kernel) removeWays(t there, wanted map[netip.Addr]int) error {
 	var errs []error
 	used := map[int]bool{}
 	for _, table := range wanted {
 		used[table] = true
 	}
-	for _, r := range rules {
+	for _, r := range t.rules {
 		if table, is := wanted[hostOf(r.Src)]; is && table == r.Table {
 			continue
 		}
@@ -124,7 +123,7 @@ func (k *Kernel) removeWays(wanted map[netip.Addr]int) error {
 			errs = append(errs, fmt.Errorf("remove routing rule from %s: %w", r.Src, err))
 		}
 	}
-	for _, w := range ways {
+	for _, w := range t.ways {
 		if used[w.table] {
 			continue
 		}

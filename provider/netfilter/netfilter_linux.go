@@ -37,6 +37,12 @@ func Families() []Family {
 	}
 }
 
+// FamilyOf is that of an address.
+func FamilyOf(address netip.Addr) Family {
+	families := Families()
+	return families[slices.IndexFunc(families, func(f Family) bool { return f.Bits == address.BitLen() })]
+}
+
 // Size is the length of an address in bytes.
 func (f Family) Size() uint32 { return uint32(f.Bits / 8) }
 
@@ -73,7 +79,7 @@ func (f Family) load(register, offset uint32) expr.Any {
 // thousand elements. The kernel has as much memory in use as is sent.
 const transactionBytes = 64 << 20
 
-// Open reaches nftables of a network namespace; the zero value and netns.None() are the process's own.
+// Open reaches nftables of a network namespace; netns.None() is the process's own.
 func Open(namespace netns.NsHandle) (*nftables.Conn, error) {
 	options := []nftables.ConnOption{nftables.WithSockOptions(func(c *netlink.Conn) error { return c.SetWriteBuffer(transactionBytes) })}
 	if namespace.IsOpen() {

@@ -156,7 +156,7 @@ func (e *Inputs) claimed(as *allocator.Assignment, st *Status) {
 		return
 	}
 	announced := Join(addresses) + " at level " + string(e.Plan.Claims[addresses[0]].Level)
-	if as.Service.Labels[v1alpha1.EgressLabel] == "true" && st.NoEgress == "" {
+	if v1alpha1.WantsEgress(as.Service.Labels) && st.NoEgress == "" {
 		announced += ", also for packets from its pods"
 	}
 	st.says(metav1.ConditionTrue, allocator.AnnouncedReason, announced+e.failingHooks(addresses)+st.remarks(), e.Now)
