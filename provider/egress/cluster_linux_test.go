@@ -47,27 +47,27 @@ func newCluster(t *testing.T) *cluster {
 	if err := lan.handle.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "lan"}}); err != nil {
 		t.Fatal(err)
 	}
-	lan.up("lan")
+	lan.Up("lan")
 	plug := func(m *machine, port string) {
-		lan.connect(port, m, "eth0")
-		if err := lan.handle.LinkSetMaster(lan.link(port), lan.link("lan")); err != nil {
+		lan.Connect(port, m.Machine, "eth0")
+		if err := lan.handle.LinkSetMaster(lan.Link(port), lan.Link("lan")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	plug(outside, "outside")
-	outside.address("eth0", "192.0.2.254/24", near4+"/24", "2001:db8::fe/64", near6+"/64")
-	outside.address("lo", far4+"/32", far6+"/128")
+	outside.Address("eth0", "192.0.2.254/24", near4+"/24", "2001:db8::fe/64", near6+"/64")
+	outside.Address("lo", far4+"/32", far6+"/128")
 	c := &cluster{t: t, outside: outside, owner: -1}
 	c.in = inputs()
 	for i := range 3 {
 		m := &member{machine: newMachine(t), pod: newMachine(t)}
 		plug(m.machine, fmt.Sprintf("n%d", i))
-		m.address("eth0", fmt.Sprintf("192.0.2.1%d/24", i), fmt.Sprintf("2001:db8::1%d/64", i))
+		m.Address("eth0", fmt.Sprintf("192.0.2.1%d/24", i), fmt.Sprintf("2001:db8::1%d/64", i))
 		m.route("0.0.0.0/0", "192.0.2.254")
 		m.route("::/0", "2001:db8::fe")
-		m.connect("veth0", m.pod, "eth0")
-		m.address("veth0", fmt.Sprintf("10.244.%d.1/24", i), fmt.Sprintf("fd00:10:244:%d::1/64", i))
-		m.pod.address("eth0", fmt.Sprintf("10.244.%d.2/24", i), fmt.Sprintf("fd00:10:244:%d::2/64", i))
+		m.Connect("veth0", m.pod.Machine, "eth0")
+		m.Address("veth0", fmt.Sprintf("10.244.%d.1/24", i), fmt.Sprintf("fd00:10:244:%d::1/64", i))
+		m.pod.Address("eth0", fmt.Sprintf("10.244.%d.2/24", i), fmt.Sprintf("fd00:10:244:%d::2/64", i))
 		m.pod.route("0.0.0.0/0", fmt.Sprintf("10.244.%d.1", i))
 		m.pod.route("::/0", fmt.Sprintf("fd00:10:244:%d::1", i))
 		for j := range 3 {
@@ -145,7 +145,7 @@ func (c *cluster) own(owner int) {
 func (c *cluster) announce(to *machine, owner int) {
 	at := net.HardwareAddr{2, 0, 0, 0, 0, 0} // a machine that is off
 	if owner >= 0 {
-		at = c.nodes[owner].link("eth0").Attrs().HardwareAddr
+		at = c.nodes[owner].Link("eth0").Attrs().HardwareAddr
 	}
 	for _, a := range c.in.Addresses {
 		to.neighbor(a.Addr, at)
@@ -168,12 +168,12 @@ func (c *cluster) seen(from, to *machine, address string, within time.Duration) 
 	var server net.PacketConn
 	var client net.Conn
 	var err error
-	to.inside(func() { server, err = net.ListenPacket("udp", net.JoinHostPort(address, "0")) })
+	to.Inside(func() { server, err = net.ListenPacket("udp", net.JoinHostPort(address, "0")) })
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	defer func() { _ = server.Close() }()
-	from.inside(func() { client, err = net.Dial("udp", server.LocalAddr().String()) })
+	from.Inside(func() { client, err = net.Dial("udp", server.LocalAddr().String()) })
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -200,12 +200,12 @@ func (c *cluster) seen(from, to *machine, address string, within time.Duration) 
 func (c *cluster) dial(from *machine, address string) (server net.PacketConn, client net.Conn) {
 	c.t.Helper()
 	var err error
-	c.outside.inside(func() { server, err = net.ListenPacket("udp", net.JoinHostPort(address, "0")) })
+	c.outside.Inside(func() { server, err = net.ListenPacket("udp", net.JoinHostPort(address, "0")) })
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	c.t.Cleanup(func() { _ = server.Close() })
-	from.inside(func() { client, err = net.Dial("udp", server.LocalAddr().String()) })
+	from.Inside(func() { client, err = net.Dial("udp", server.LocalAddr().String()) })
 	if err != nil {
 		c.t.Fatal(err)
 	}

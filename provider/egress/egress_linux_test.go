@@ -169,7 +169,7 @@ func TestEgress_AnswerFirst(t *testing.T) {
 	var server net.PacketConn
 	var client net.Conn
 	var err error
-	c.outside.inside(func() { server, err = net.ListenPacket("udp", net.JoinHostPort(far4, "4000")) })
+	c.outside.Inside(func() { server, err = net.ListenPacket("udp", net.JoinHostPort(far4, "4000")) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func TestEgress_AnswerFirst(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	c.nodes[1].pod.inside(func() {
+	c.nodes[1].pod.Inside(func() {
 		client, err = net.DialUDP("udp", &net.UDPAddr{Port: pod.Port}, server.LocalAddr().(*net.UDPAddr))
 	})
 	if err != nil {

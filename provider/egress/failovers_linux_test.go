@@ -22,7 +22,7 @@ func TestEgress_Failovers(t *testing.T) {
 	sources := map[string]int{}
 	var mu sync.Mutex
 	var servers []net.PacketConn
-	c.outside.inside(func() {
+	c.outside.Inside(func() {
 		for _, address := range []string{far4, far6, near4} {
 			server, err := net.ListenPacket("udp", net.JoinHostPort(address, "4000"))
 			if err != nil {
@@ -80,9 +80,9 @@ func TestEgress_Failovers(t *testing.T) {
 // sendAll sends from old connections and new ones, until the end of the test.
 func sendAll(ctx context.Context, from *machine, to string) {
 	var old net.Conn
-	from.inside(func() { old, _ = net.Dial("udp", to) })
+	from.Inside(func() { old, _ = net.Dial("udp", to) })
 	for ctx.Err() == nil {
-		from.inside(func() {
+		from.Inside(func() {
 			if client, err := net.Dial("udp", to); err == nil {
 				_, _ = client.Write([]byte("n")) // some are refused: no Node owns the address
 				_ = client.Close()
@@ -99,7 +99,7 @@ func (c *cluster) echo(from *machine) func(round int) {
 	var listener net.Listener
 	var client net.Conn
 	var err error
-	c.outside.inside(func() { listener, err = net.Listen("tcp", net.JoinHostPort(far4, "4001")) })
+	c.outside.Inside(func() { listener, err = net.Listen("tcp", net.JoinHostPort(far4, "4001")) })
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func (c *cluster) echo(from *machine) func(round int) {
 			go func() { _, _ = io.Copy(server, server) }()
 		}
 	}()
-	from.inside(func() { client, err = net.DialTimeout("tcp", listener.Addr().String(), time.Minute) })
+	from.Inside(func() { client, err = net.DialTimeout("tcp", listener.Addr().String(), time.Minute) })
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -35,10 +35,10 @@ type running struct {
 func newRunning(t testing.TB) *running {
 	t.Helper()
 	r := &running{machine: newMachine(t), source: fcache.NewFakeControllerSource(), addOns: knownAddOns("")}
-	r.connect("eth0", newMachine(t), "far")
-	r.address("eth0", "192.0.2.1/24", "2001:db8::1/64")
+	r.Connect("eth0", newMachine(t).Machine, "far")
+	r.Address("eth0", "192.0.2.1/24", "2001:db8::1/64")
 	r.route("0.0.0.0/0", "192.0.2.254")
-	r.link = r.machine.link("eth0").Attrs().Index
+	r.link = r.Link("eth0").Attrs().Index
 	return r
 }
 
@@ -197,12 +197,12 @@ func TestKernel_Agent(t *testing.T) {
 		r.has(routeA, routeB, routeC, theirs, routeA6, routeB6)
 	})
 	t.Run("an interface that was down gets its routes back", func(t *testing.T) {
-		if err := r.handle.LinkSetDown(r.machine.link("eth0")); err != nil {
+		if err := r.handle.LinkSetDown(r.Link("eth0")); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, "the kernel drops them", func() bool { return len(r.pods()) <= 2 })
-		r.up("eth0")
-		r.address("eth0", "2001:db8::1/64")   // an interface that goes down loses its IPv6 addresses
+		r.Up("eth0")
+		r.Address("eth0", "2001:db8::1/64")   // an interface that goes down loses its IPv6 addresses
 		r.route("10.244.8.0/24", "192.0.2.8") // theirs, by themselves
 		r.has(routeA, routeB, routeC, theirs, routeA6, routeB6)
 	})

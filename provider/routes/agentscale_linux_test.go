@@ -36,7 +36,7 @@ func TestKernel_AgentThousandRoutes(t *testing.T) {
 func newThousand(t testing.TB) (r *running, nodes []*corev1.Node, converged func() bool) {
 	t.Helper()
 	r = newRunning(t)
-	r.address("eth0", "198.18.0.1/15")
+	r.Address("eth0", "198.18.0.1/15")
 	nodes = []*corev1.Node{node("a", []string{"198.18.0.1"}, "10.244.0.0/26")}
 	for n := 1; n <= 1000; n++ {
 		address := fmt.Sprintf("198.18.%d.%d", n/250, 2+n%250)

@@ -16,13 +16,13 @@ import (
 // Packets of a pod keep their source on the way to a Node and to a pod of another one, and get the machine's beyond.
 func TestKernel_Masquerade(t *testing.T) {
 	pod, m, outside := newMachine(t), newMachine(t), newMachine(t)
-	m.connect("veth0", pod, "eth0")
-	m.connect("eth0", outside, "eth0")
-	pod.address("eth0", "10.244.0.2/24", "fd00:10:244::2/64")
-	m.address("veth0", "10.244.0.1/24", "fd00:10:244::1/64")
-	m.address("eth0", "192.0.2.1/24", "2001:db8::1/64")
+	m.Connect("veth0", pod.Machine, "eth0")
+	m.Connect("eth0", outside.Machine, "eth0")
+	pod.Address("eth0", "10.244.0.2/24", "fd00:10:244::2/64")
+	m.Address("veth0", "10.244.0.1/24", "fd00:10:244::1/64")
+	m.Address("eth0", "192.0.2.1/24", "2001:db8::1/64")
 	// One machine for all there is outside: another Node, a pod of it, and somebody who knows nothing of pods.
-	outside.address("eth0", "192.0.2.2/24", "2001:db8::2/64", "10.244.1.2/32", "192.0.2.77/32", "2001:db8::77/128")
+	outside.Address("eth0", "192.0.2.2/24", "2001:db8::2/64", "10.244.1.2/32", "192.0.2.77/32", "2001:db8::77/128")
 	for _, r := range [][2]string{{"0.0.0.0/0", "10.244.0.1"}, {"::/0", "fd00:10:244::1"}} {
 		pod.route(r[0], r[1])
 	}
@@ -30,7 +30,7 @@ func TestKernel_Masquerade(t *testing.T) {
 		outside.route(r[0], r[1])
 	}
 	m.route("10.244.1.0/24", "192.0.2.2")
-	m.inside(func() {
+	m.Inside(func() {
 		for _, name := range []string{"net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"} {
 			writeSysctl(t, name, "1")
 		}
@@ -137,12 +137,12 @@ func sourceSeen(t *testing.T, from, to *machine, address string) string {
 	var server net.PacketConn
 	var client net.Conn
 	var err error
-	to.inside(func() { server, err = net.ListenPacket("udp", net.JoinHostPort(address, "0")) })
+	to.Inside(func() { server, err = net.ListenPacket("udp", net.JoinHostPort(address, "0")) })
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = server.Close() }()
-	from.inside(func() { client, err = net.Dial("udp", server.LocalAddr().String()) })
+	from.Inside(func() { client, err = net.Dial("udp", server.LocalAddr().String()) })
 	if err != nil {
 		t.Fatal(err)
 	}
