@@ -15,21 +15,6 @@ import (
 // former says that a report is that of a machine before this Node: its kernel may have none of these routes by now.
 func (r report) former(node *corev1.Node) bool { return r.owner != "" && r.owner != node.UID }
 
-// onlyOfItself says that a report is about the agent's own Node rather than about others: the agent has not begun, which
-// it shows by the routes that it has, or it fails for more Nodes than it reaches. One machine in another network, or
-// with a broken agent, must not make all others unavailable. Nodes are counted: one may have many ranges that no agent
-// wants.
-func (r report) onlyOfItself() bool {
-	reached, failed := map[string]bool{}, map[string]bool{}
-	for _, route := range r.routes {
-		reached[route.Node] = true
-	}
-	for _, problem := range r.problems {
-		failed[problem.Node] = true
-	}
-	return len(reached) == 0 || len(failed) > len(reached)
-}
-
 // acknowledged returns no error if the range of a Node's pods can be reached: the agent of that Node has set its routes,
 // and those who have no route to an address of the Node are not most of the live agents, or only one. That one, or those
 // few, are dissent: a single agent must not make others' Nodes unavailable, whatever it says. One that is dead is not
@@ -46,13 +31,13 @@ func (r *reports) acknowledged(now time.Time, node *corev1.Node, destination str
 	if err := r.own(node, destination); err != nil {
 		return nil, err
 	}
-	asked, missing := 0, []string(nil)
+	asked, missing, addresses := 0, []string(nil), nodestatus.InternalIPs(node)
 	for name, said := range r.byNode {
-		if name != node.Name && (!r.alive.Live(now, name) || said.onlyOfItself() || !exists(name)) {
+		if name != node.Name && (!r.alive.Live(now, name) || said.ofItself || !exists(name)) {
 			continue
 		}
 		asked++
-		if !said.reaches(node, destination) {
+		if !said.reaches(node.Name, addresses, destination) {
 			missing = append(missing, name)
 		}
 	}
@@ -79,18 +64,18 @@ func (r *reports) own(node *corev1.Node, destination string) error {
 			node.Name)
 	case len(own.routes)+len(own.problems) == 0:
 		return fmt.Errorf("the agent of Node/%s has set no route yet, not even for its own pods", node.Name)
-	case own.onlyOfItself():
+	case own.ofItself:
 		return fmt.Errorf("from Node/%s, most others are out of reach: %w", node.Name, own.firstProblem())
-	case !own.reaches(node, destination):
+	case !own.reaches(node.Name, nodestatus.InternalIPs(node), destination):
 		return fmt.Errorf("the agent of Node/%s has no route for its own pods: %s", node.Name, own.why(destination))
 	}
 	return nil
 }
 
-// reaches reports whether there is a route to a Node's pods.
-func (r report) reaches(node *corev1.Node, destination string) bool {
+// reaches reports whether there is a route to the pods of the Node that has these addresses.
+func (r report) reaches(node string, addresses []netip.Addr, destination string) bool {
 	route, has := r.routes[destination]
-	return has && route.Node == node.Name && leadsTo(route, node)
+	return has && route.Node == node && leadsTo(route, addresses)
 }
 
 // why there is none.
@@ -101,13 +86,13 @@ func (r report) why(destination string) string {
 	return "it has not reported one yet"
 }
 
-// leadsTo reports whether the next hop is still the Node's. Its own agent reports none.
-func leadsTo(route v1alpha1.AgentRoute, node *corev1.Node) bool {
+// leadsTo reports whether the next hop is still one of the Node's addresses. Its own agent reports none.
+func leadsTo(route v1alpha1.AgentRoute, addresses []netip.Addr) bool {
 	if route.Via == "" {
 		return true
 	}
 	via, err := netip.ParseAddr(route.Via)
-	return err == nil && slices.Contains(nodestatus.InternalIPs(node), via)
+	return err == nil && slices.Contains(addresses, via)
 }
 
 // firstProblem is one of them, always the same.

@@ -102,3 +102,36 @@ func routeTo(n *corev1.Node) *cloudprovider.Route {
 		TargetNode: types.NodeName(n.Name), DestinationCIDR: n.Spec.PodCIDRs[0], TargetNodeAddresses: n.Status.Addresses,
 	}
 }
+
+// Upstream asks for all routes every ten seconds, and that asks each agent's report about each Node: what a report says of its own Node is
+// not counted again for each of them.
+func TestRoutes_AcknowledgedByManyAgents(t *testing.T) {
+	const count = 100
+	var r reports
+	nodes := map[string]*corev1.Node{}
+	for i := range count {
+		n := nodeA.DeepCopy()
+		n.Name = fmt.Sprint("n", i)
+		nodes[n.Name] = n
+	}
+	now := time.Now()
+	for name := range nodes {
+		report := &v1alpha1.NodeRoutes{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		for i := range count {
+			report.Routes = append(report.Routes, v1alpha1.AgentRoute{
+				Destination: fmt.Sprintf("10.244.%d.0/24", i), Node: fmt.Sprint("n", i), Via: nodeA.Status.Addresses[0].Address,
+			})
+		}
+		r.take(now, report)
+		r.take(now, &v1alpha1.NodeAgent{ObjectMeta: report.ObjectMeta, Status: v1alpha1.NodeAgentStatus{RenewTime: metav1.NewMicroTime(now)}})
+	}
+	exists := func(name string) bool { return nodes[name] != nil }
+	allocations := testing.AllocsPerRun(10, func() {
+		if dissent, err := r.acknowledged(now, nodes["n7"], "10.244.7.0/24", exists); dissent != nil || err != nil {
+			t.Fatal(dissent, err)
+		}
+	})
+	if allocations > count/2 {
+		t.Errorf("%.0f allocations for one route and the reports of %d agents: the work grows with the routes of each report", allocations, count)
+	}
+}
