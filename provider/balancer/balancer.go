@@ -90,6 +90,7 @@ type Balancer struct {
 	missing   map[types.NamespacedName]time.Time
 	conflicts map[netip.Addr]time.Time
 	refused   refusals
+	ready     readiness
 	liveness  objects.Liveness
 	silence   silenceWatch
 	counted   map[types.UID]time.Time // when the status of an AddressPool was written last
@@ -104,7 +105,7 @@ func New(s Settings) (*Balancer, error) {
 	b := &Balancer{
 		Settings: s, caches: newCaches(s), names: controlplane.NewLookups(), dirty: make(chan struct{}, 1), urgent: make(chan struct{}, 1),
 		released: map[types.UID]bool{}, missing: map[types.NamespacedName]time.Time{}, conflicts: map[netip.Addr]time.Time{},
-		refused: refusals{}, liveness: objects.Liveness{}, counted: map[types.UID]time.Time{},
+		refused: refusals{}, ready: readiness{}, liveness: objects.Liveness{}, counted: map[types.UID]time.Time{},
 		silence: silenceWatch{liveness: objects.Liveness{}, told: map[string]string{}},
 	}
 	b.ipam = ipam.New(ipam.Settings{Tokens: ipamTokens(b.Client), Changed: b.hurry})
@@ -226,7 +227,7 @@ func (b *Balancer) pass(ctx context.Context) (time.Time, error) {
 	for _, r := range b.refused {
 		wake = sooner(wake, r.until, now)
 	}
-	return wake, err
+	return b.ready.wake(wake, now), err
 }
 
 // sooner is the earlier of two moments, of which the first may be none, and the second is none if it was before now.
@@ -247,7 +248,7 @@ func (b *Balancer) look(now time.Time, endpoints map[netip.Addr]bool) (*allocato
 	reports := evaluation.ReadReports(reported, b.Agents.Leases(), b.liveness, now, allocator.RankOf(hosts))
 	e := &evaluation.Inputs{Now: now, Reports: reports, Missing: b.missing}
 	e.Machines = evaluation.NewMachines(hosts, reports.Lately, c.endpoints())
-	e.Machines.Reported, e.Machines.Namespaces = reported, c.namespaceLabels()
+	e.Machines.Reported, e.Machines.Namespaces, e.Machines.Lately = reported, c.namespaceLabels(), b.ready.observe(now, hosts)
 	e.Machines.Plane = controlplane.Addresses{Endpoints: endpoints, Servers: controlplane.ServersOf(c.endpoints())}
 	cidrs := c.serviceCIDRs()
 	e.Machines.Routers = allocator.RoutersOf(objects.List[*v1alpha1.BGPPeer](c.peers.GetStore()), reports.Lately)

@@ -1,6 +1,9 @@
 package evaluation
 
 import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -35,6 +38,8 @@ type Machines struct {
 	Proxy      Proxy
 	Plane      controlplane.Addresses
 	Routers    allocator.Routers
+	// Lately are the Nodes that lost condition Ready a moment ago: they keep their addresses in Services meanwhile.
+	Lately map[types.UID]bool
 	// local are the Nodes with an endpoint, for Services with externalTrafficPolicy Local.
 	local map[types.NamespacedName]map[string]bool
 }
@@ -51,9 +56,13 @@ func NewMachines(hosts []*allocator.Host, agents []*v1alpha1.NodeAgent, slices [
 	return m
 }
 
-// nodeAddresses returns the addresses of the Nodes that take traffic for the Service, and a remark where the exclude
-// label was ignored, since no Node would be left. Where externalTrafficPolicy Local leaves none, it returns those of all
-// Nodes together with the problem: a pod may wait for the address of its Service.
+// maxNodeAddresses is how many addresses of each family a Service has at level NodeIP: with 1,000 Nodes all of them are 75 kB, which each
+// kube-proxy and each agent gets again for every Node that comes or goes.
+const maxNodeAddresses = 8
+
+// nodeAddresses returns addresses of Nodes that take traffic for the Service, at most [maxNodeAddresses] of each family, and a remark
+// where the exclude label was ignored, since no Node would be left. Where externalTrafficPolicy Local leaves none, it returns those of
+// all Nodes together with the problem: a pod may wait for the address of its Service.
 func (m *Machines) nodeAddresses(service *corev1.Service) (list []netip.Addr, remark string, problem *finding.Finding) {
 	vacant := func(node *corev1.Node) bool { _, is := m.occupied(service, node); return !is }
 	eligible, remark := m.eligible(func(node *corev1.Node) bool { return m.serves(service, node) && vacant(node) })
@@ -62,15 +71,11 @@ func (m *Machines) nodeAddresses(service *corev1.Service) (list []netip.Addr, re
 		eligible, remark = m.eligible(vacant)
 	}
 	for _, ipv6 := range allocator.Families(service) {
-		var family []netip.Addr
-		for _, node := range eligible {
-			family = append(family, addressesOf(node, ipv6)...)
-		}
+		family := chosen(service, eligible, ipv6)
 		if len(family) == 0 && allocator.NeedsAll(service) {
 			return nil, "", m.noneEligible(service, ipv6, len(eligible))
 		}
-		slices.SortFunc(family, netip.Addr.Compare)
-		list = append(list, slices.Compact(family)...)
+		list = append(list, family...)
 	}
 	if len(list) == 0 {
 		return nil, "", m.noneEligible(service, allocator.Families(service)[0], len(eligible))
@@ -83,7 +88,7 @@ func (m *Machines) eligible(may func(*corev1.Node) bool) (nodes []*corev1.Node, 
 	var excluded []*corev1.Node
 	for _, node := range m.nodes {
 		switch {
-		case !Carries(node), !may(node):
+		case !Carries(node) && (!m.Lately[node.UID] || Leaves(node)), !may(node):
 		case metav1.HasLabel(node.ObjectMeta, v1alpha1.ExcludeLabel):
 			excluded = append(excluded, node)
 		default:
@@ -123,19 +128,59 @@ func (m *Machines) noneEligible(service *corev1.Service, ipv6 bool, eligible int
 	return finding.NoEligibleNode.Errorf("none of %d Nodes is ready", len(m.nodes))
 }
 
-// Carries reports whether a Node takes traffic from outside: it is ready, initialized, and not about to go.
-func Carries(node *corev1.Node) bool {
-	if node.DeletionTimestamp != nil {
-		return false
-	}
-	for _, taint := range node.Spec.Taints {
-		switch taint.Key {
-		case v1alpha1.AutoscalerTaint, corev1.TaintNodeOutOfService, v1alpha1.ShutdownTaint,
-			v1alpha1.UninitializedTaint:
-			return false
+// chosen are up to [maxNodeAddresses] addresses of the Nodes, in order. Those that the Service has already come first: the Nodes that come
+// and go change as few Services as possible. A second address of a Node comes after the first ones of all Nodes: it is no further machine.
+func chosen(service *corev1.Service, nodes []*corev1.Node, ipv6 bool) []netip.Addr {
+	has := allocator.Earlier(service, true)
+	var list []candidate
+	for _, node := range nodes {
+		for i, address := range addressesOf(node, ipv6) {
+			list = append(list, candidate{address: address, place: i, node: node.Name})
 		}
 	}
-	return nodestatus.IsReady(node)
+	if len(list) > maxNodeAddresses { // else the order is none
+		for i := range list {
+			c := &list[i]
+			if slices.Contains(has, c.address) {
+				c.place = -1
+			}
+			c.score = sha256.Sum256([]byte(service.Namespace + "/" + service.Name + "/" + c.node))
+		}
+		slices.SortFunc(list, func(a, b candidate) int {
+			return cmp.Or(cmp.Compare(a.place, b.place), bytes.Compare(a.score[:], b.score[:]), a.address.Compare(b.address))
+		})
+	}
+	var family []netip.Addr
+	for _, c := range list {
+		if !slices.Contains(family, c.address) && len(family) < maxNodeAddresses {
+			family = append(family, c.address)
+		}
+	}
+	slices.SortFunc(family, netip.Addr.Compare)
+	return family
+}
+
+// candidate is an address of a Node that a Service may have.
+type candidate struct {
+	address netip.Addr
+	place   int // among the addresses of its Node; -1: the Service has it
+	node    string
+	score   [sha256.Size]byte // of Service and Node: another order for each Service (rendezvous hashing)
+}
+
+// Carries reports whether a Node takes traffic from outside: it is ready, initialized, and not about to go.
+func Carries(node *corev1.Node) bool { return !Leaves(node) && nodestatus.IsReady(node) }
+
+// Leaves reports whether a Node takes no traffic from outside whatever its condition Ready says: it is deleted, about to go, or not
+// initialized.
+func Leaves(node *corev1.Node) bool {
+	return node.DeletionTimestamp != nil || slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool {
+		switch taint.Key {
+		case v1alpha1.AutoscalerTaint, corev1.TaintNodeOutOfService, v1alpha1.ShutdownTaint, v1alpha1.UninitializedTaint:
+			return true
+		}
+		return false
+	})
 }
 
 // addressesOf are a Node's external addresses of the family, or else its internal ones.
