@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -53,6 +54,7 @@ func readInterfaces(namespace netns.NsHandle) (found []v1alpha1.AgentInterface, 
 		if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
 			return fmt.Errorf("list addresses: %w", err)
 		}
+		defaults := sync.OnceValue(func() map[int]bool { return defaultLinks(links) }) // few machines have pods' interfaces with addresses
 		for _, link := range links {
 			a := link.Attrs()
 			if !usable(link, links) {
@@ -64,7 +66,7 @@ func readInterfaces(namespace netns.NsHandle) (found []v1alpha1.AgentInterface, 
 					i.Addresses = append(i.Addresses, address.IPNet.String())
 				}
 			}
-			if len(i.Addresses) > 0 {
+			if len(i.Addresses) > 0 && !ofPod(link, i.Addresses, defaults) {
 				slices.Sort(i.Addresses)
 				found = append(found, i)
 				indexes[i.Name] = a.Index

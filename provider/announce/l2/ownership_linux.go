@@ -28,6 +28,9 @@ const (
 	probeNodeAgain = time.Second
 	// conflictFor is how long a conflict is reported after it was last seen.
 	conflictFor = 2 * time.Minute
+	// otherMAC is for how long another MAC that answers for the address is the same conflict. A machine with two interfaces on the link
+	// answers with both, and a hostile one has any number of them.
+	otherMAC = time.Minute
 	// settled is when nothing may be on its way any more that a former owner sent.
 	settled = 2 * time.Second
 )
@@ -214,6 +217,9 @@ func (l *Announcer) conflict(now quorum.Instant, o *ownership, f frame) {
 		Address: address.String(), MAC: f.mac.String(), Interface: f.segment.name, Seen: metav1.NowMicro(),
 	}
 	before, known := l.conflicts[address]
+	if known && before.MAC != seen.MAC && seen.Seen.Sub(before.Seen.Time) < otherMAC {
+		seen = before
+	}
 	l.conflicts[address] = seen
 	if !o.announced {
 		o.asked, o.next = probes, now+again
