@@ -30,10 +30,15 @@ func (s *Speaker) noteState(ctx context.Context, state apiutil.PeerState) {
 		s.established[address] = true
 		return
 	}
-	if !s.established[address] {
+	established := s.established[address]
+	delete(s.established, address)
+	if exceeded(state) {
+		s.beginAfterPause(ctx, address)
 		return
 	}
-	delete(s.established, address)
+	if !established {
+		return
+	}
 	for name, session := range s.sessions {
 		if session.GetConf().GetNeighborAddress() == address && session.GetBfd() != nil {
 			go s.renew(ctx, name, session)

@@ -186,8 +186,10 @@ func families(router string, addresses []netip.Addr, graceful bool) []*api.AfiSa
 		if err == nil && address.Is4() != ipv4 && !reachable && address.Zone() == "" {
 			continue
 		}
+		family := &api.Family{Afi: afi, Safi: api.Family_SAFI_UNICAST}
 		list = append(list, &api.AfiSafi{
-			Config:            &api.AfiSafiConfig{Family: &api.Family{Afi: afi, Safi: api.Family_SAFI_UNICAST}, Enabled: true},
+			Config:            &api.AfiSafiConfig{Family: family, Enabled: true},
+			PrefixLimits:      prefixLimit(family),
 			MpGracefulRestart: &api.MpGracefulRestart{Config: &api.MpGracefulRestartConfig{Enabled: graceful}},
 		})
 	}

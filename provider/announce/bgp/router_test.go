@@ -135,6 +135,7 @@ func TestRouter_Session(t *testing.T) {
 	family := func(afi api.Family_Afi, graceful bool) *api.AfiSafi {
 		return &api.AfiSafi{
 			Config:            &api.AfiSafiConfig{Family: &api.Family{Afi: afi, Safi: api.Family_SAFI_UNICAST}, Enabled: true},
+			PrefixLimits:      &api.PrefixLimit{Family: &api.Family{Afi: afi, Safi: api.Family_SAFI_UNICAST}, MaxPrefixes: 50_000},
 			MpGracefulRestart: &api.MpGracefulRestart{Config: &api.MpGracefulRestartConfig{Enabled: graceful}},
 		}
 	}

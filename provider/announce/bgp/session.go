@@ -160,6 +160,7 @@ const (
 	rejected            // the router answers our OPEN with a notification
 	hungUp              // the router closed the connection before it said anything
 	ended               // detail is how an established session ended
+	tooMany             // the router sends more than maxPrefixes
 )
 
 // causes are the last ones, by address. What the server tells of a session ends with connecting: the rest is in its
@@ -196,6 +197,10 @@ func (c *causes) event(state apiutil.PeerState) {
 	address := state.NeighborAddress.String()
 	if state.SessionState == bgp.BGP_FSM_ESTABLISHED {
 		c.forget(address)
+		return
+	}
+	if exceeded(state) {
+		c.set(address, cause{kind: tooMany})
 		return
 	}
 	switch state.DisconnectReason {
@@ -238,6 +243,8 @@ func (r Router) explain(why cause) string {
 		return fmt.Sprintf("%s closes the connection: this Node, or its AS %d, is not configured there", router, r.LocalASN)
 	case ended:
 		return fmt.Sprintf("session ended: %s", why.detail)
+	case tooMany:
+		return tooManyPrefixes()
 	default:
 		return ""
 	}

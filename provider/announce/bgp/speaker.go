@@ -57,6 +57,9 @@ type Speaker struct {
 	draining bool
 	// established has the addresses of routers with a session that is up.
 	established map[string]bool
+	// exceeding has those of routers that sent too many paths, until they are tried again after prefixesPause.
+	exceeding     map[string]bool
+	prefixesPause time.Duration
 }
 
 // sentPath is a path as it was given to the server.
@@ -80,7 +83,7 @@ func NewSpeaker(ctx context.Context, log logr.Logger, addresses []netip.Addr, ch
 		sessions:  map[string]*api.Peer{},
 		sent:      map[netip.Prefix]sentPath{},
 
-		established: map[string]bool{},
+		established: map[string]bool{}, exceeding: map[string]bool{}, prefixesPause: maxPrefixesPause,
 	}
 	s.neighbors = newNeighbors(func() {
 		s.mu.Lock()

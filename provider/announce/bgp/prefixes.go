@@ -1,0 +1,56 @@
+package bgp
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/osrg/gobgp/v4/api"
+	"github.com/osrg/gobgp/v4/pkg/apiutil"
+)
+
+const (
+	// maxPrefixes is how many paths of a family a router may send. None is used, but GoBGP keeps them, in about 1 kB each: a router
+	// without a filter that sends the routes of the whole Internet would take a gigabyte from every Node at once.
+	maxPrefixes = 50_000
+	// maxPrefixesPause is how long there is no session with such a router before it is tried again.
+	maxPrefixesPause = time.Minute
+)
+
+// prefixLimit is [maxPrefixes] for GoBGP, which ends a session that exceeds it and does not begin another.
+func prefixLimit(family *api.Family) *api.PrefixLimit {
+	return &api.PrefixLimit{Family: family, MaxPrefixes: maxPrefixes}
+}
+
+// exceeded reports whether GoBGP has ended a session since the router sends too many paths.
+func exceeded(state apiutil.PeerState) bool {
+	return state.AdminState == api.PeerState_ADMIN_STATE_PFX_CT
+}
+
+func tooManyPrefixes() string {
+	return fmt.Sprintf("session ended: the router sends more than %d routes, and is asked again each minute: it should send none to Nodes",
+		maxPrefixes)
+}
+
+// beginAfterPause makes the session again that GoBGP has ended, unless it was replaced before, or the speaker is closed. It needs s.mu.
+func (s *Speaker) beginAfterPause(ctx context.Context, address string) {
+	if s.exceeding[address] {
+		return
+	}
+	for name, session := range s.sessions {
+		if session.GetConf().GetNeighborAddress() != address {
+			continue
+		}
+		s.exceeding[address] = true
+		go func() {
+			again := wait(ctx, s.prefixesPause)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			delete(s.exceeding, address)
+			// Its end is an event like that of the one before: one that is up by now stays.
+			if again && s.sessions[name] == session && !s.established[address] {
+				s.replace(ctx, name, session)
+			}
+		}()
+	}
+}
