@@ -47,6 +47,12 @@ func TestView_SetCandidates_Alike(t *testing.T) {
 // candidatesOneByOne asks of each Node what the documentation says.
 func (v *View) candidatesOneByOne(c Claim, e Endpoints) []string {
 	local := e.localNodes([]Claim{c})
+	lacks := func(local localEndpoints, node string) bool {
+		return slices.ContainsFunc(c.Deciding(), func(service types.NamespacedName) bool {
+			nodes, wants := local[service]
+			return wants && nodes[node] == endpointNone
+		})
+	}
 	find := func(local localEndpoints) (eligible []string) {
 		var excluded []string
 		for name, node := range v.Nodes {
@@ -55,7 +61,7 @@ func (v *View) candidatesOneByOne(c Claim, e Endpoints) []string {
 			case v1alpha1.Leaving(node) != "", pool != nil && pool.Spec.Nodes != nil && !slices.Contains(v.matching(pool.Spec.Nodes, []string{name}), name),
 				v.Agents[name] == nil && (name != v.Node || c.Level.Elected()):
 				continue
-			case c.Level.OnLink() && InterfaceFor(c.Address, v.Agents[name].Status.Interfaces, v.InterfacesOf(c)) == "", local.at(c, name) == endpointNone:
+			case c.Level.OnLink() && InterfaceFor(c.Address, v.Agents[name].Status.Interfaces, v.InterfacesOf(c)) == "", lacks(local, name):
 				continue
 			}
 			if _, labelled := node.Labels[v1alpha1.ExcludeLabel]; labelled && v.policy(c) != v1alpha1.ExcludeIgnore {

@@ -144,23 +144,31 @@ func (v *View) able(c Claim, nodes []string) able {
 // The result may be shared.
 func (v *View) candidates(c Claim, nodes able, local localEndpoints) (candidates, ending []string) {
 	eligible, excluded := nodes.eligible, nodes.excluded
-	wants := local.want(c)
+	states, wants := local.states(c)
 	if wants {
-		none := func(name string) bool { return local.at(c, name) == endpointNone }
-		eligible, excluded = slices.DeleteFunc(slices.Clone(eligible), none), slices.DeleteFunc(slices.Clone(excluded), none)
+		eligible, excluded = among(eligible, states), among(excluded, states)
 	}
 	if len(eligible) == 0 && v.policy(c) == v1alpha1.ExcludeAuto {
 		eligible = excluded // kubeadm labels all control planes: a cluster of nothing else has no other Node
 	}
-	if !wants {
-		return eligible, nil
-	}
 	for _, name := range eligible {
-		if local.at(c, name) == endpointEnding {
+		if states[name] == endpointEnding {
 			ending = append(ending, name)
 		}
 	}
 	return eligible, ending
+}
+
+// among are those of the Nodes, which are in order, that have an endpoint. Few have, of a thousand Nodes, for each of thousands of Services.
+func among(nodes []string, states map[string]endpointState) []string {
+	var with []string
+	for name, state := range states {
+		if _, is := slices.BinarySearch(nodes, name); is && state != endpointNone {
+			with = append(with, name)
+		}
+	}
+	slices.Sort(with)
+	return with
 }
 
 // agent reports whether the Node has an agent. That this one is here needs no report: BGP does not go when it is
@@ -304,18 +312,25 @@ func stateOf(c discoveryv1.EndpointConditions) endpointState {
 	return endpointNone
 }
 
-// want reports whether one of the claim's Services wants endpoints on the Node.
-func (l localEndpoints) want(c Claim) bool {
-	return len(l) > 0 && slices.ContainsFunc(c.Deciding(), func(service types.NamespacedName) bool { return l[service] != nil })
-}
-
-// at is the worst state on the Node of the claim's Services, of those that want an endpoint there.
-func (l localEndpoints) at(c Claim, node string) endpointState {
-	worst := endpointReady
+// states are, by Node, the worst ones of the claim's Services, of those that want an endpoint there. They must not be changed. Wants: one
+// of the Services does.
+func (l localEndpoints) states(c Claim) (worst map[string]endpointState, wants bool) {
+	if len(l) == 0 {
+		return nil, false
+	}
 	for _, service := range c.Deciding() {
-		if nodes, wants := l[service]; wants {
-			worst = min(worst, nodes[node])
+		nodes, local := l[service]
+		switch {
+		case !local:
+		case !wants:
+			worst, wants = nodes, true
+		default:
+			both := map[string]endpointState{}
+			for name, state := range worst {
+				both[name] = min(state, nodes[name])
+			}
+			worst = both
 		}
 	}
-	return worst
+	return worst, wants
 }

@@ -291,3 +291,39 @@ func TestView_SetCandidates_Egress(t *testing.T) {
 		})
 	}
 }
+
+// With a thousand Nodes and thousands of Services with externalTrafficPolicy Local, a look costs what these have of endpoints: each agent
+// makes it again when a pod of theirs starts, and keeps the result.
+func TestView_SetCandidates_LocalOfManyNodes(t *testing.T) {
+	const count = 1000
+	v := &View{Nodes: map[string]*corev1.Node{}, Agents: map[string]*v1alpha1.NodeAgent{}}
+	for n := range count {
+		name := fmt.Sprint("w", n)
+		v.Nodes[name] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		v.Agents[name] = &v1alpha1.NodeAgent{}
+	}
+	e := Endpoints{Services: map[string]*corev1.Service{}}
+	for n := range 100 {
+		name := types.NamespacedName{Namespace: "default", Name: fmt.Sprint("s", n)}
+		s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
+		s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+		e.Services[name.String()] = s
+		v.Claims = append(v.Claims, Claim{
+			Address: netip.AddrFrom4([4]byte{192, 0, 2, byte(n)}), Level: v1alpha1.LevelBGP, Services: []types.NamespacedName{name}, Probed: true,
+		})
+		node := fmt.Sprint("w", n)
+		e.Slices = append(e.Slices, &discoveryv1.EndpointSlice{
+			ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Labels: map[string]string{discoveryv1.LabelServiceName: name.Name}},
+			Endpoints:  []discoveryv1.Endpoint{{NodeName: &node}},
+		})
+	}
+	v.SetCandidates(e)
+	for i, c := range v.Claims {
+		if want := fmt.Sprint("w", i); len(c.Candidates) != 1 || c.Candidates[0] != want || cap(c.Candidates) > 8 {
+			t.Fatalf("%s has candidates %v, which keep %d names, want %s alone", c.Address, c.Candidates, cap(c.Candidates), want)
+		}
+	}
+	if allocations := testing.AllocsPerRun(3, func() { v.SetCandidates(e) }); allocations > 10*count {
+		t.Errorf("%.0f allocations for 100 Services, as if each had all Nodes", allocations)
+	}
+}
