@@ -5,6 +5,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -48,6 +50,46 @@ func TestListening(t *testing.T) {
 	}
 	if _, err := listening(t.TempDir()); err == nil {
 		t.Error("without /proc nothing listens")
+	}
+}
+
+// A media server opens and closes thousands of ports: the report stays the same, and has few entries.
+func TestListening_ManyPorts(t *testing.T) {
+	proc := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(proc, "thread-self/net"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(proc, "sys/net/ipv4"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	report := func(every int) []string {
+		var udp strings.Builder
+		for _, port := range []int{53, 500} {
+			fmt.Fprintf(&udp, "   0: 00000000:%04X 00000000:0000 07 0\n", port)
+		}
+		for port := 16384; port < 32768; port += every {
+			fmt.Fprintf(&udp, "   0: 00000000:%04X 00000000:0000 07 0\n", port)
+		}
+		for name, text := range map[string]string{
+			"thread-self/net/tcp": "   0: 00000000:1F90 00000000:0000 0A 0\n", "thread-self/net/udp": udp.String(),
+			"sys/net/ipv4/ip_local_port_range": "32768\t60999\n",
+		} {
+			if err := os.WriteFile(filepath.Join(proc, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		list, err := listening(proc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	first := report(2)
+	if diff := cmp.Diff(first, report(3)); diff != "" {
+		t.Error(diff)
+	}
+	if len(first) != 3+16 || first[0] != "tcp/8080" || !slices.Contains(first, "udp/16384-17407") || !slices.Contains(first, "udp/53") {
+		t.Errorf("the report has %d entries: %q", len(first), first)
 	}
 }
 

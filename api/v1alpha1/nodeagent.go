@@ -64,7 +64,7 @@ type NodeAgentStatus struct {
 	// +optional
 	Sessions []BGPSession `json:"sessions,omitempty"`
 	// Listening are the ports on which something on the Node listens for others than itself, as tcp/PORT and udp/PORT: a
-	// Service at level NodeIP would take them away.
+	// Service at level NodeIP would take them away. Where many are open it has blocks of 1024 ports, as udp/16384-17407.
 	// +listType=atomic
 	// +optional
 	Listening []string `json:"listening,omitempty"`

@@ -1,6 +1,12 @@
 package v1alpha1
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
 
 // ReservedPorts are ports that any Node may need for itself.
 //
@@ -32,4 +38,28 @@ func ReservedNodePorts() []ReservedPorts {
 // Has reports whether a port is among them.
 func (r ReservedPorts) Has(number int32, protocol corev1.Protocol) bool {
 	return number >= r.First && number <= r.Last && (r.Protocol == "" || r.Protocol == protocol)
+}
+
+// PortBlock is how many ports an entry FIRST-LAST of status.listening of a NodeAgent has, the first of which is a multiple of it. An agent
+// writes blocks in place of the ports of a machine on which many are open: a media server opens and closes thousands, and each change
+// would go to all agents.
+const PortBlock = 1024
+
+// PortBlockOf returns the block of a port, as it stands behind the protocol in status.listening.
+func PortBlockOf(port int) string {
+	first := port / PortBlock * PortBlock
+	return fmt.Sprintf("%d-%d", first, first+PortBlock-1)
+}
+
+// ParsePorts returns the first and the last port of an entry of status.listening, PORT or a block; false: it is neither.
+func ParsePorts(text string) (first, last int, ok bool) {
+	begin, _, block := strings.Cut(text, "-")
+	first, err := strconv.Atoi(begin)
+	if err != nil || first < 0 || first > 65535 || block && text != PortBlockOf(first) {
+		return 0, 0, false
+	}
+	if block {
+		return first, first + PortBlock - 1, true
+	}
+	return first, first, true
 }

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 )
 
@@ -137,5 +138,20 @@ func TestNodeAddresses_LatelyReady(t *testing.T) {
 				t.Errorf("%s, want those of %d Nodes", Join(list), tt.want)
 			}
 		})
+	}
+}
+
+// An agent reports a block where many ports are open: none of it is a Service's on that Node, and what is no block is none.
+func TestListeningOf_Blocks(t *testing.T) {
+	agent := &v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+	agent.Status.Listening = []string{"udp/16384-17407", "udp/53", "tcp/1-65535", "tcp/100-1123", "tcp/8080", "tcp/-5", "tcp/70000"}
+	ports := listeningOf([]*v1alpha1.NodeAgent{agent})["a"]
+	for p, want := range map[port]bool{
+		{16384, corev1.ProtocolUDP}: true, {17407, corev1.ProtocolUDP}: true, {17408, corev1.ProtocolUDP}: false, {53, corev1.ProtocolUDP}: true,
+		{16384, corev1.ProtocolTCP}: false, {443, corev1.ProtocolTCP}: false, {8080, corev1.ProtocolTCP}: true,
+	} {
+		if ports[p] != want {
+			t.Errorf("%d/%s: %t, want %t", p.number, p.protocol, ports[p], want)
+		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -163,18 +162,22 @@ func reserved(p port) string {
 // maxListening is how many ports of an agent's report count.
 const maxListening = 1024
 
-// listeningOf reads PORT or PROTOCOL/PORT, with TCP for none, from the agents' reports, by Node.
+// listeningOf reads PORT or PROTOCOL/PORT, with TCP for none and a block for a port, from the agents' reports, by Node.
 func listeningOf(agents []*v1alpha1.NodeAgent) map[string]map[port]bool {
 	all := map[string]map[port]bool{}
 	for _, agent := range agents {
-		ports := map[port]bool{}
+		ports, read := map[port]bool{}, map[string]bool{}
 		for _, text := range agent.Status.Listening[:min(len(agent.Status.Listening), maxListening)] {
 			protocol, number, ok := strings.Cut(text, "/")
 			if !ok {
 				protocol, number = string(corev1.ProtocolTCP), text
 			}
-			if n, err := strconv.ParseInt(number, 10, 32); err == nil {
-				ports[port{int32(n), corev1.Protocol(strings.ToUpper(protocol))}] = true
+			first, last, ok := v1alpha1.ParsePorts(number)
+			if !ok || read[text] {
+				continue
+			}
+			for read[text] = true; first <= last; first++ {
+				ports[port{int32(first), corev1.Protocol(strings.ToUpper(protocol))}] = true
 			}
 		}
 		all[agent.Name] = ports
