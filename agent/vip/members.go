@@ -37,7 +37,11 @@ func (h *holder) learn(nodes []corev1.Node, pods []corev1.Pod) error {
 		if n.Name == h.self {
 			m.Address = h.here()
 		} else {
-			m.Silent = unheard(n, h.now().Add(-memberFor)) || podSilent(pods, n.Name, h.silent(n.Name), h.now())
+			age := func(name string, since time.Time) (least, most time.Duration) {
+				return h.seen.age(name, since, h.now())
+			}
+			noKubelet, noPod := unheard(n, age), podSilent(pods, n.Name, h.silent(n.Name), age)
+			m.Silent = noKubelet || noPod
 		}
 		if m.Address.IsValid() {
 			members = append(members, m)
@@ -66,12 +70,13 @@ func (h *holder) here() netip.Addr {
 	return h.members[i].Address // newHolder has seen to it
 }
 
-// unheard reports whether a kubelet has not been heard of since then. One that says that it is not ready is alive: before
-// there is a CNI plugin none of them is ready.
-func unheard(n *corev1.Node, then time.Time) bool {
+// unheard reports whether a kubelet has not been heard of for [memberFor]. One that says that it is not ready is alive: before there is a
+// CNI plugin none of them is ready.
+func unheard(n *corev1.Node, age ages) bool {
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionUnknown && c.LastTransitionTime.Time.Before(then)
+			_, most := age("node/"+n.Name, c.LastTransitionTime.Time)
+			return most > memberFor && c.Status == corev1.ConditionUnknown
 		}
 	}
 	return false

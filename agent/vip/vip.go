@@ -142,7 +142,7 @@ func newHolder(o Options) (*holder, error) {
 	}
 	members[i].Address, members[i].Silent = o.NodeAddress, false
 	h := &holder{
-		self: o.NodeName, address: o.Address, ifi: o.Interface, file: o.MembersFile, members: members, now: time.Now,
+		self: o.NodeName, address: o.Address, ifi: o.Interface, file: o.MembersFile, members: members, now: time.Now, seen: sightings{},
 		cut: errors.New("the network interfaces have not been read yet"),
 	}
 	return h, removeFromLoopback(o.Address) // what a process that was killed has left there

@@ -31,7 +31,7 @@ func holderOf(t *testing.T, members ...string) (*holder, *announce.View) {
 	told := &announce.View{}
 	h := &holder{
 		self: "a", address: addr("192.0.2.10"), ifi: "eth0", file: filepath.Join(t.TempDir(), "members.json"),
-		now: time.Now, set: func(v *announce.View) { *told = *v }, owns: func(netip.Addr) bool { return false },
+		now: time.Now, seen: sightings{}, set: func(v *announce.View) { *told = *v }, owns: func(netip.Addr) bool { return false },
 	}
 	for i, name := range members {
 		h.members = append(h.members, member{Name: name, Address: addr("192.0.2." + strconv.Itoa(11+i))})
@@ -174,8 +174,51 @@ func TestPodSilent(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(time.Now().Add(-time.Hour))}, Spec: corev1.PodSpec{NodeName: "b"},
 		}}, false, true},
 	} {
-		if got := podSilent(tt.pods, "b", tt.was, time.Now()); got != tt.want {
+		age := func(_ string, since time.Time) (least, most time.Duration) {
+			return time.Since(since), time.Since(since)
+		}
+		if got := podSilent(tt.pods, "b", tt.was, age); got != tt.want {
 			t.Errorf("%s: silent is %t, want %t", tt.name, got, tt.want)
+		}
+	}
+}
+
+// The clock of another control plane may be ahead or behind: its vote comes back by this machine's clock, and goes in time.
+func TestSightings_OtherClocks(t *testing.T) {
+	for _, skew := range []time.Duration{-time.Hour, 0, time.Hour} {
+		h, _ := holderOf(t, "a", "b")
+		now := time.Now()
+		h.now = func() time.Time { return now }
+		nodes := []corev1.Node{controlPlane("a", "True", 0), controlPlane("b", "True", 0)}
+		changed := now.Add(-time.Hour)
+		vote := func(after time.Duration, ready corev1.ConditionStatus, change bool) bool {
+			t.Helper()
+			now = now.Add(after)
+			if change {
+				changed = now.Add(skew)
+			}
+			p := vipPod("b", ready, time.Since(changed))
+			p.Status.Conditions[0].LastTransitionTime = metav1.NewTime(changed)
+			must(t, h.learn(slices.Clone(nodes), []corev1.Pod{p}))
+			return !h.silent("b")
+		}
+		for _, step := range []struct {
+			after  time.Duration
+			ready  corev1.ConditionStatus
+			change bool
+			want   bool
+		}{
+			{0, "True", false, true},
+			{time.Second, "False", true, skew >= 0}, // one that is an hour behind says that it lasts for an hour
+			{podSilentFor - time.Second, "False", false, skew >= 0},
+			{2 * time.Second, "False", false, false},
+			{time.Second, "True", true, false},
+			{podBackFor - time.Second, "True", false, false},
+			{2 * time.Second, "True", false, true},
+		} {
+			if got := vote(step.after, step.ready, step.change); got != step.want {
+				t.Errorf("clock %s off: Ready is %s for %s, and b has a vote: %t, want %t", skew, step.ready, step.after, got, step.want)
+			}
 		}
 	}
 }

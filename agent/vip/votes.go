@@ -37,8 +37,9 @@ func listPods(ctx context.Context, client kubernetes.Interface) ([]corev1.Pod, e
 }
 
 // podSilent reports whether a Node has no vote because of its static pod, which does not run though the kubelet may do. Was
-// says that it had none before. Without a pod it stays as it was: a pod whose object somebody has deleted goes on running.
-func podSilent(pods []corev1.Pod, node string, was bool, now time.Time) bool {
+// says that it had none before, and age for how long a pod is as it is. Without a pod it stays as it was: a pod whose object was deleted
+// goes on running.
+func podSilent(pods []corev1.Pod, node string, was bool, age ages) bool {
 	found, silent := false, true
 	for i := range pods {
 		p := &pods[i]
@@ -47,7 +48,7 @@ func podSilent(pods []corev1.Pod, node string, was bool, now time.Time) bool {
 		}
 		found = true
 		ready, since := readySince(p)
-		if age := now.Sub(since); ready && (!was || age >= podBackFor) || !ready && !was && age < podSilentFor {
+		if least, most := age(p.Name, since); ready && (!was || least >= podBackFor) || !ready && !was && most < podSilentFor {
 			silent = false
 		}
 	}
@@ -62,4 +63,31 @@ func readySince(p *corev1.Pod) (ready bool, since time.Time) {
 		}
 	}
 	return false, p.CreationTimestamp.Time
+}
+
+// ages tells for how long something is as it is, since the time that is said of it: at least by this machine's clock, and at most by either.
+type ages func(name string, since time.Time) (least, most time.Duration)
+
+// sightings remember since when Nodes and pods are as they are, by this machine's own clock. That of the machine which says so may be an
+// hour ahead: the Node of a pod that is Ready again would have no vote for as long.
+type sightings map[string]sighting
+
+type sighting struct {
+	// said is the time of the change, by the clock of the machine that says so, and seen when this process learned of it.
+	said, seen time.Time
+	// first: this process knew no other state before, and goes by the other clock alone.
+	first bool
+}
+
+func (s sightings) age(name string, said, now time.Time) (least, most time.Duration) {
+	last, known := s[name]
+	if !known || !last.said.Equal(said) {
+		last = sighting{said: said, seen: now, first: !known}
+		s[name] = last
+	}
+	least, most = now.Sub(last.seen), max(now.Sub(last.seen), now.Sub(said))
+	if last.first {
+		least = most
+	}
+	return least, most
 }

@@ -159,7 +159,7 @@ func (v *View) candidates(c Claim, nodes able, local localEndpoints) (candidates
 	return eligible, ending
 }
 
-// among are those of the Nodes, which are in order, that have an endpoint. Few have, of a thousand Nodes, for each of thousands of Services.
+// among are those of the Nodes, which are in order, that have an endpoint: few of a thousand, for each of thousands of Services.
 func among(nodes []string, states map[string]endpointState) []string {
 	var with []string
 	for name, state := range states {
