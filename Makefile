@@ -24,7 +24,7 @@ LONG    := $(LONG)|^TestModes/(^three|01)|^TestMachineIdentity|^TestImageMissing
 LONG    := $(LONG)|^TestControlPlanes|^TestInventory|^TestDaemonSet|^TestConfigurer|^TestLeastPrivilege|^TestDoctorHost|^TestExternalCA
 LONG    := $(LONG)|^TestLint_Vendors|^TestInitAgain|^TestRealCCM_AWS|^TestLoadBalancerBehaviour|^TestDoctorProbe|^TestDoctorPowerCut|^TestLoadBalancerSuite|^TestEgress_Flannel
 # Tests of vendors' managers, which need a release for the machines' Kubernetes.
-VENDORS_TESTS := ^TestRealCCM|^TestRehearse|^TestSecrets|^TestFaults_(AWS|Cloud|Sample|VSphere)
+VENDORS_TESTS := ^TestRealCCM|^TestUpgrade_RealCCM|^TestRehearse|^TestSecrets|^TestFaults_(AWS|Cloud|Sample|VSphere)
 # Measurements have limits that a busy machine misses, and say nothing about right and wrong: see measure. The long ways
 # into external cloud mode and out of it are left to adopt, and those to a new minor version to upgrades.
 SKIP    ?= ^TestMeasure|^TestChaos|^TestAdopt_|^TestUpstreamAll|^TestUpstreamMetalLB|^TestReleased|^TestUpgrade$(if $(filter .,$(RUN)),|$(LONG))
@@ -227,7 +227,7 @@ e2e: lab images ## Tests on real machines: make e2e K8S=1.35 RUN=StaticPod
 
 long: ## What `make e2e` leaves out for its length: every profile's pod, vendors' managers, upgraded by hand, killed at random
 	$(MAKE) e2e RUN='$(LONG)' SKIP='^TestMeasure|$(VENDORS_TESTS)' ARGS='$(ARGS)'
-	$(MAKE) e2e RUN='$(VENDORS_TESTS)' SKIP=^TestMeasure K8S=$(VENDORS) ARGS='$(ARGS)'
+	$(MAKE) e2e RUN='$(VENDORS_TESTS)' SKIP='^TestMeasure|^TestUpgrade' K8S=$(VENDORS) ARGS='$(ARGS)'
 	set -e; for minor in $(OLDER); do $(MAKE) e2e RUN=^TestConfigurer K8S=$$minor; done
 	$(ROOT) env CCMADM_TEST=cluster go test -timeout 20m -run '$(SWEEPS)' ./phases/...
 	$(ROOT) go test -count=1 -p 1 ./provider/announce/...
@@ -272,8 +272,9 @@ upstream-metallb: lab images ## MetalLB's own tests, unchanged, against ccmadm, 
 	cat test/e2e/metallb-tests.md <(sort -u bin/measured/metallb-tests-*.rows) > docs/contributing/metallb-tests.md
 
 upgrades: ## ccmadm upgrade on machines, to each minor version from the one before it, poisoned and killed on the way
-	$(MAKE) e2e RUN=^TestUpgrade SKIP=^TestMeasure ARGS='$(ARGS)'
-	set -e; for minor in $(OLDER); do $(MAKE) e2e RUN=^TestUpgrade SKIP='^TestMeasure|^TestUpgrade_(Crash|OfCcmadm)' K8S=$$minor; done
+	$(MAKE) e2e RUN=^TestUpgrade SKIP='^TestMeasure|$(VENDORS_TESTS)' ARGS='$(ARGS)'
+	set -e; for minor in $(OLDER); do $(MAKE) e2e RUN=^TestUpgrade K8S=$$minor \
+	  SKIP="^TestMeasure|^TestUpgrade_(Crash|OfCcmadm)$$([ $$minor = $(VENDORS) ] || echo '|$(VENDORS_TESTS)')"; done
 
 bench: lab images ## Measure against bare kubeadm, and thousands of Nodes against a bare client, side by side in one run
 	$(E2E) -v -run '^$$' -bench . -args -kubernetes $(K8S) -labs $(LABS)

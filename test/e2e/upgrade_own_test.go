@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// firstRelease is a commit of the first day, whose clusters live.
-const firstRelease = "c7c6fa6"
+// firstRelease is a commit of the first day, and firstMinor the newest minor version of Kubernetes that it knows.
+const firstRelease, firstMinor = "c7c6fa6", "1.36"
 
 // TestUpgrade_OfCcmadm: clusters that the ccmadm of the first day has made are taken on by this one. It reads their
 // record, comes to rest, lets machines join, and takes them apart. Builds that ccmadm from the repository's history.
@@ -54,7 +54,7 @@ done`)
 }
 
 func takenOn(t *testing.T, old first, mode string) {
-	l := up(t, "first-"+strings.ToLower(mode), 1, 2, "--image", old.image)
+	l := up(t, "first-"+strings.ToLower(mode), 1, 2, "--kubernetes", firstMinor, "--image", old.image)
 	for _, node := range []string{"cp1", "w1"} {
 		l.must(t, node, "mv /usr/local/bin/ccmadm /root/ccmadm.new")
 		l.run(t, "cp", "--name", l.name, old.ccmadm, node+":/usr/local/bin/ccmadm")
