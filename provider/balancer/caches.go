@@ -70,12 +70,30 @@ func claimInformer(client kubernetes.Interface) cache.SharedIndexInformer {
 	return informers.NewSharedInformerFactoryWithOptions(client, 0, ours).Networking().V1().IPAddresses().Informer()
 }
 
+// byService is the index of claims that are not released, by the Services that have them.
+const byService = "service"
+
+func servicesOf(object any) ([]string, error) {
+	c, ok := allocator.ParseClaim(object.(*networkingv1.IPAddress))
+	if !ok || !c.Live() {
+		return nil, nil
+	}
+	var names []string
+	for _, owner := range c.Owners {
+		names = append(names, owner.String())
+	}
+	return names, nil
+}
+
 func (c *caches) own() []*watched {
 	return []*watched{c.slices, c.claims, c.cidrs, c.namespaces, c.pools, c.peers, c.agents, c.proxy}
 }
 
 // follow calls changed when something has that matters, hurry when a Service comes, and reported when an agent says something else.
 func (c *caches) follow(changed, hurry, reported func()) error {
+	if err := c.claims.AddIndexers(cache.Indexers{byService: servicesOf}); err != nil {
+		return err
+	}
 	matters := map[*watched]func(before, after any) bool{
 		c.nodes: nodeMatters, c.services: serviceMatters, c.slices: c.sliceMatters, c.agents: agentMatters,
 	}

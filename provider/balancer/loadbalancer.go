@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	cloudprovider "k8s.io/cloud-provider"
@@ -17,7 +16,6 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
-	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
 const (
@@ -156,14 +154,10 @@ func (b *Balancer) statusOf(service *corev1.Service) *evaluation.Status {
 	return st
 }
 
-// claims reports whether the Service has any that is not released.
+// claims reports whether the Service has any that is not released. It is asked every few milliseconds, for each Service that is deleted.
 func (b *Balancer) claims(name types.NamespacedName) bool {
-	for _, object := range objects.List[*networkingv1.IPAddress](b.caches.claims.GetStore()) {
-		if c, ok := allocator.ParseClaim(object); ok && c.Live() && c.Has(name) {
-			return true
-		}
-	}
-	return false
+	keys, err := b.caches.claims.GetIndexer().IndexKeys(byService, name.String())
+	return err != nil || len(keys) > 0 // without the index nothing is known to be released
 }
 
 // leased says where an IPAM may have an address for a Service that no claim has, empty: nowhere; and whether a call has failed.
