@@ -35,11 +35,11 @@ func reportListening(status *v1alpha1.NodeAgentStatus) {
 	status.Listening = list
 }
 
-// maxPorts is how many ports of a protocol are reported one by one.
-const maxPorts = 256
+// maxPorts is how many ports of a block are reported one by one. Those below 1024 are no block: programs of the machine have them.
+const maxPorts = 64
 
-// listening reads PROTOCOL/PORT from /proc, in order; where more than [maxPorts] are open, those that only root can open, and blocks of the
-// others. A kernel without IPv6 has no files for it.
+// listening reads PROTOCOL/PORT from /proc, in order, with blocks in place of more than [maxPorts] ports of one. A kernel without IPv6 has
+// no files for it.
 func listening(proc string) ([]string, error) {
 	var list []string
 	var errs []error
@@ -48,7 +48,7 @@ func listening(proc string) ([]string, error) {
 		errs = append(errs, err)
 	}
 	for _, protocol := range []string{"tcp", "udp"} {
-		ports := map[uint16]bool{}
+		ports, inBlock := map[uint16]bool{}, map[uint16]int{}
 		for _, suffix := range []string{"", "6"} {
 			text, err := os.ReadFile(filepath.Join(proc, "thread-self/net", protocol+suffix))
 			if err != nil && (suffix == "" || !errors.Is(err, fs.ErrNotExist)) {
@@ -59,12 +59,15 @@ func listening(proc string) ([]string, error) {
 				if !open || protocol == "udp" && ephemeral[0] <= port && port <= ephemeral[1] {
 					continue // a question under way, for the name of some host, leaves such a socket of UDP
 				}
-				ports[port] = true
+				if !ports[port] {
+					ports[port] = true
+					inBlock[port/v1alpha1.PortBlock]++
+				}
 			}
 		}
 		for port := range ports {
 			text := strconv.Itoa(int(port))
-			if len(ports) > maxPorts && port >= v1alpha1.PortBlock {
+			if port >= v1alpha1.PortBlock && inBlock[port/v1alpha1.PortBlock] > maxPorts {
 				text = v1alpha1.PortBlockOf(int(port))
 			}
 			list = append(list, protocol+"/"+text)

@@ -26,7 +26,7 @@ func (h *holder) learn(nodes []corev1.Node, pods []corev1.Pod) error {
 	defer h.mu.Unlock()
 	slices.SortFunc(nodes, older)
 	var members []member
-	known := map[string]*corev1.Node{}
+	known, seen := map[string]*corev1.Node{}, map[string]bool{}
 	for i := range nodes {
 		n := &nodes[i]
 		known[n.Name] = n
@@ -38,6 +38,7 @@ func (h *holder) learn(nodes []corev1.Node, pods []corev1.Pod) error {
 			m.Address = h.here()
 		} else {
 			age := func(name string, since time.Time) (least, most time.Duration) {
+				seen[name] = true
 				return h.seen.age(name, since, h.now())
 			}
 			noKubelet, noPod := unheard(n, age), podSilent(pods, n.Name, h.silent(n.Name), age)
@@ -49,6 +50,9 @@ func (h *holder) learn(nodes []corev1.Node, pods []corev1.Pod) error {
 	}
 	if known[h.self] == nil {
 		return nil
+	}
+	if pods != nil {
+		h.seen.forget(seen)
 	}
 	if !slices.Equal(members, h.members) {
 		if err := writeMembers(h.file, members); err != nil {

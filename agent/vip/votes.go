@@ -2,6 +2,7 @@ package vip
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -90,4 +91,9 @@ func (s sightings) age(name string, said, now time.Time) (least, most time.Durat
 		least = most
 	}
 	return least, most
+}
+
+// forget drops what has none of the names: any kubelet may make pods.
+func (s sightings) forget(names map[string]bool) {
+	maps.DeleteFunc(s, func(name string, _ sighting) bool { return !names[name] })
 }

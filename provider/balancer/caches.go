@@ -182,7 +182,7 @@ func (c *caches) unknown() *watched {
 func nodeMatters(before, after any) bool {
 	a, b := before.(*corev1.Node), after.(*corev1.Node)
 	excluded := func(n *corev1.Node) bool { return metav1.HasLabel(n.ObjectMeta, v1alpha1.ExcludeLabel) }
-	return a == b || evaluation.Carries(a) != evaluation.Carries(b) || excluded(a) != excluded(b) ||
+	return a == b || evaluation.Carries(a) != evaluation.Carries(b) || evaluation.Leaves(a) != evaluation.Leaves(b) || excluded(a) != excluded(b) ||
 		!equality.Semantic.DeepEqual(a.Status.Addresses, b.Status.Addresses) ||
 		!equality.Semantic.DeepEqual(a.Spec.PodCIDRs, b.Spec.PodCIDRs)
 }

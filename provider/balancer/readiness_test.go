@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 )
 
@@ -41,5 +42,15 @@ func TestReadiness(t *testing.T) {
 	look(time.Second, corev1.ConditionFalse)
 	if r.observe(now, nil); len(r) > 0 {
 		t.Error("a Node that is deleted is still known")
+	}
+}
+
+// What takes a Node's addresses at once asks for a pass, also where the Node is not Ready already: the shutdown taint comes after that.
+func TestNodeMatters_Leaves(t *testing.T) {
+	before := &corev1.Node{}
+	after := before.DeepCopy()
+	after.Spec.Taints = []corev1.Taint{{Key: v1alpha1.ShutdownTaint}}
+	if !nodeMatters(before, after) || nodeMatters(after, after.DeepCopy()) {
+		t.Error("a Node that is shut down asks for no pass")
 	}
 }

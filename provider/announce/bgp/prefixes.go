@@ -34,19 +34,19 @@ func tooManyPrefixes() string {
 
 // beginAfterPause makes the session again that GoBGP has ended, unless it was replaced before, or the speaker is closed. It needs s.mu.
 func (s *Speaker) beginAfterPause(ctx context.Context, address string) {
-	if s.exceeding[address] {
-		return
-	}
 	for name, session := range s.sessions {
-		if session.GetConf().GetNeighborAddress() != address {
+		if session.GetConf().GetNeighborAddress() != address || s.exceeding[name] == session {
 			continue
 		}
-		s.exceeding[address] = true
+		s.exceeding[name] = session
 		go func() {
 			again := wait(ctx, s.prefixesPause)
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			delete(s.exceeding, address)
+			if s.exceeding[name] != session {
+				return // another one waits
+			}
+			delete(s.exceeding, name)
 			// Its end is an event like that of the one before: one that is up by now stays.
 			if again && s.sessions[name] == session && !s.established[address] {
 				s.replace(ctx, name, session)

@@ -26,13 +26,21 @@ func TestSpeaker_TooManyPrefixes(t *testing.T) {
 	noError(t, err)
 	t.Cleanup(func() { noError(t, s.Close(t.Context())) })
 	s.mu.Lock()
+	s.prefixesPause = time.Minute
+	s.mu.Unlock()
+	tor := routerAt("tor1", "10.9.0.1")
+	s.SetRouters(t.Context(), []Router{tor})
+	noError(t, s.SetPaths(paths(vip4)))
+	ended := func() bool { return strings.Contains(sessionOf(t, s, "tor1").Message, "sends more than 50000 routes") }
+	eventually(t, time.Minute, "the session ends with its reason", ended)
+	// Another session in its place, before the first is made again, is made again as well.
+	s.mu.Lock()
 	s.prefixesPause = time.Second
 	s.mu.Unlock()
-	s.SetRouters(t.Context(), []Router{routerAt("tor1", "10.9.0.1")})
-	noError(t, s.SetPaths(paths(vip4)))
-	eventually(t, time.Minute, "the session ends with its reason", func() bool {
-		return strings.Contains(sessionOf(t, s, "tor1").Message, "sends more than 50000 routes")
-	})
+	tor.HoldTime.Duration = 6 * time.Second
+	s.causes.forget(tor.Address)
+	s.SetRouters(t.Context(), []Router{tor})
+	eventually(t, time.Minute, "the next session ends, too", ended)
 
 	file := filepath.Join(r.dir, "bird.conf")
 	config, err := os.ReadFile(file)

@@ -57,8 +57,8 @@ type Speaker struct {
 	draining bool
 	// established has the addresses of routers with a session that is up.
 	established map[string]bool
-	// exceeding has those of routers that sent too many paths, until they are tried again after prefixesPause.
-	exceeding     map[string]bool
+	// exceeding are sessions with routers that sent too many paths, by the router's name, until they are made again after prefixesPause.
+	exceeding     map[string]*api.Peer
 	prefixesPause time.Duration
 }
 
@@ -83,7 +83,7 @@ func NewSpeaker(ctx context.Context, log logr.Logger, addresses []netip.Addr, ch
 		sessions:  map[string]*api.Peer{},
 		sent:      map[netip.Prefix]sentPath{},
 
-		established: map[string]bool{}, exceeding: map[string]bool{}, prefixesPause: maxPrefixesPause,
+		established: map[string]bool{}, exceeding: map[string]*api.Peer{}, prefixesPause: maxPrefixesPause,
 	}
 	s.neighbors = newNeighbors(func() {
 		s.mu.Lock()

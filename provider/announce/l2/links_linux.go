@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -54,7 +53,7 @@ func readInterfaces(namespace netns.NsHandle) (found []v1alpha1.AgentInterface, 
 		if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
 			return fmt.Errorf("list addresses: %w", err)
 		}
-		defaults := sync.OnceValue(func() map[int]bool { return defaultLinks(links) }) // few machines have pods' interfaces with addresses
+		links = slices.DeleteFunc(links, func(link netlink.Link) bool { return ofPod(link, addresses) })
 		for _, link := range links {
 			a := link.Attrs()
 			if !usable(link, links) {
@@ -66,7 +65,7 @@ func readInterfaces(namespace netns.NsHandle) (found []v1alpha1.AgentInterface, 
 					i.Addresses = append(i.Addresses, address.IPNet.String())
 				}
 			}
-			if len(i.Addresses) > 0 && !ofPod(link, i.Addresses, defaults) {
+			if len(i.Addresses) > 0 {
 				slices.Sort(i.Addresses)
 				found = append(found, i)
 				indexes[i.Name] = a.Index

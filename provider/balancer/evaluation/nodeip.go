@@ -128,8 +128,8 @@ func (m *Machines) noneEligible(service *corev1.Service, ipv6 bool, eligible int
 	return finding.NoEligibleNode.Errorf("none of %d Nodes is ready", len(m.nodes))
 }
 
-// chosen are up to [maxNodeAddresses] addresses of the Nodes, in order. Those that the Service has already come first: the Nodes that come
-// and go change as few Services as possible. A second address of a Node comes after the first ones of all Nodes: it is no further machine.
+// chosen are up to [maxNodeAddresses] addresses of the Nodes, in order. A second address of a Node comes after the first ones of all Nodes:
+// it is no further machine. Else those that the Service has already come first: Nodes that come and go change as few Services as possible.
 func chosen(service *corev1.Service, nodes []*corev1.Node, ipv6 bool) []netip.Addr {
 	has := allocator.Earlier(service, true)
 	var list []candidate
@@ -141,13 +141,13 @@ func chosen(service *corev1.Service, nodes []*corev1.Node, ipv6 bool) []netip.Ad
 	if len(list) > maxNodeAddresses { // else the order is none
 		for i := range list {
 			c := &list[i]
-			if slices.Contains(has, c.address) {
-				c.place = -1
+			if !slices.Contains(has, c.address) {
+				c.other = 1
 			}
 			c.score = sha256.Sum256([]byte(service.Namespace + "/" + service.Name + "/" + c.node))
 		}
 		slices.SortFunc(list, func(a, b candidate) int {
-			return cmp.Or(cmp.Compare(a.place, b.place), bytes.Compare(a.score[:], b.score[:]), a.address.Compare(b.address))
+			return cmp.Or(cmp.Compare(a.place, b.place), cmp.Compare(a.other, b.other), bytes.Compare(a.score[:], b.score[:]), a.address.Compare(b.address))
 		})
 	}
 	var family []netip.Addr
@@ -163,7 +163,8 @@ func chosen(service *corev1.Service, nodes []*corev1.Node, ipv6 bool) []netip.Ad
 // candidate is an address of a Node that a Service may have.
 type candidate struct {
 	address netip.Addr
-	place   int // among the addresses of its Node; -1: the Service has it
+	place   int // among the addresses of its Node
+	other   int // 1: the Service does not have it
 	node    string
 	score   [sha256.Size]byte // of Service and Node: another order for each Service (rendezvous hashing)
 }

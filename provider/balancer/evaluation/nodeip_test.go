@@ -101,6 +101,19 @@ func TestNodeAddresses_FromAllToEight(t *testing.T) {
 	if len(list) != 2*maxNodeAddresses {
 		t.Errorf("%d addresses, want %d of each family", len(list), maxNodeAddresses)
 	}
+	two := readyNodes(20)
+	for i, n := range two {
+		n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("10.7.0.%d", i+1)})
+	}
+	var both []netip.Addr
+	for _, n := range two[:4] {
+		both = append(both, addressesOf(n, false)...)
+	}
+	for _, a := range publishedOn(t, two, nodeIPService("web", both)) {
+		if netip.MustParsePrefix("10.7.0.0/16").Contains(a) {
+			t.Errorf("%s is a second address of one of four Nodes that the Service had, while sixteen others have none", a)
+		}
+	}
 	few := readyNodes(9)
 	for i := range 30 {
 		few[0].Status.Addresses = append(few[0].Status.Addresses,
@@ -144,8 +157,11 @@ func TestNodeAddresses_LatelyReady(t *testing.T) {
 // An agent reports a block where many ports are open: none of it is a Service's on that Node, and what is no block is none.
 func TestListeningOf_Blocks(t *testing.T) {
 	agent := &v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
-	agent.Status.Listening = []string{"udp/16384-17407", "udp/53", "tcp/1-65535", "tcp/100-1123", "tcp/8080", "tcp/-5", "tcp/70000"}
+	agent.Status.Listening = []string{"udp/16384-17407", "udp/53", "tcp/1-65535", "tcp/100-1123", "tcp/8080", "tcp/-5", "tcp/70000", "x/0-1023"}
 	ports := listeningOf([]*v1alpha1.NodeAgent{agent})["a"]
+	if len(ports) != 1024+2 {
+		t.Errorf("%d ports, want those of a block and two", len(ports))
+	}
 	for p, want := range map[port]bool{
 		{16384, corev1.ProtocolUDP}: true, {17407, corev1.ProtocolUDP}: true, {17408, corev1.ProtocolUDP}: false, {53, corev1.ProtocolUDP}: true,
 		{16384, corev1.ProtocolTCP}: false, {443, corev1.ProtocolTCP}: false, {8080, corev1.ProtocolTCP}: true,

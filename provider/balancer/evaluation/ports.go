@@ -166,18 +166,22 @@ const maxListening = 1024
 func listeningOf(agents []*v1alpha1.NodeAgent) map[string]map[port]bool {
 	all := map[string]map[port]bool{}
 	for _, agent := range agents {
-		ports, read := map[port]bool{}, map[string]bool{}
+		ports, blocks := map[port]bool{}, map[port]bool{}
 		for _, text := range agent.Status.Listening[:min(len(agent.Status.Listening), maxListening)] {
 			protocol, number, ok := strings.Cut(text, "/")
 			if !ok {
 				protocol, number = string(corev1.ProtocolTCP), text
 			}
 			first, last, ok := v1alpha1.ParsePorts(number)
-			if !ok || read[text] {
+			of := corev1.Protocol(strings.ToUpper(protocol))
+			if at := (port{int32(first), of}); !ok || last > first && blocks[at] ||
+				of != corev1.ProtocolTCP && of != corev1.ProtocolUDP && of != corev1.ProtocolSCTP {
 				continue
+			} else if last > first {
+				blocks[at] = true
 			}
-			for read[text] = true; first <= last; first++ {
-				ports[port{int32(first), corev1.Protocol(strings.ToUpper(protocol))}] = true
+			for ; first <= last; first++ {
+				ports[port{int32(first), of}] = true
 			}
 		}
 		all[agent.Name] = ports
