@@ -150,7 +150,8 @@ func (a *Adoption) unresolved(ctx context.Context, r *workflow.Run) ([]string, e
 	return names, nil
 }
 
-// adopted notes on this machine that kubeadm has finished here, whoever ran it: `ccmadm init` runs no half of it again.
+// adopted notes on this machine that kubeadm has finished here, whoever ran it: `ccmadm init` runs no half of it again. A
+// control plane that came by `ccmadm join` keeps its role.
 func adopted() workflow.Phase {
 	return workflow.Phase{
 		Name:  "machine",
@@ -158,14 +159,26 @@ func adopted() workflow.Phase {
 		Long:  "Writes " + machine.StateFile + ".",
 		Plan:  func(context.Context, *workflow.Run) (string, error) { return "would write " + machine.StateFile, nil },
 		Run: func(_ context.Context, r *workflow.Run) error {
-			if err := workflow.NoteStage(r.Host, state.StageFinished); err != nil {
-				return err
-			}
-			if err := workflow.NoteInitialized(r.Host); err != nil {
+			if err := noteAdopted(r.Host); err != nil {
 				return err
 			}
 			r.Sayf("adopted: `ccmadm status` shows the nodes, `ccmadm init phase show-join-command` how further machines join")
 			return nil
 		},
 	}
+}
+
+func noteAdopted(h *workflow.Host) error {
+	s, err := workflow.MachineState(h.Env)
+	if err != nil {
+		return err
+	}
+	if s.Role == "" {
+		if s.NodeName, err = workflow.NodeName(h); err != nil {
+			return err
+		}
+		s.Role = string(h.Role)
+	}
+	s.Stage, s.Initialized = state.StageFinished, true
+	return s.Write(h.Machine)
 }
