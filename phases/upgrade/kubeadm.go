@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/version"
@@ -14,6 +15,7 @@ import (
 	"github.com/ccmadm/ccmadm/phases/record"
 	"github.com/ccmadm/ccmadm/phases/settings"
 	"github.com/ccmadm/ccmadm/phases/workflow"
+	"github.com/ccmadm/ccmadm/templates"
 )
 
 func kubeadmUpgrade() workflow.Phase {
@@ -108,8 +110,45 @@ func (u *Upgrade) runUpgrade(ctx context.Context, env *workflow.Env) (err error)
 		return err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
+	proxies, err := proxiesForKubeadm(env)
+	if err != nil {
+		return err
+	}
 	args := upgradeArgs(u)
-	return workflow.Stream(ctx, env, args, machine.Command{Args: args, Changes: true})
+	return workflow.Stream(ctx, env, args, machine.Command{Args: args, Env: proxies, Changes: true})
+}
+
+// proxiesForKubeadm are the proxy variables with which kubeadm writes this machine's static pods again: it takes them from its own
+// environment, and a shell, an SSH connection or a pod may have none. What at least two of the three pods have was there when they were
+// written; of one alone, it is of that component's extraEnvs. A variable of this process's environment, in whatever case, holds.
+func proxiesForKubeadm(env *workflow.Env) (list []string, err error) {
+	for _, name := range templates.ProxyVariables() {
+		if value := env.Getenv(name); value != "" { // a program in another root is given no environment otherwise
+			list = append(list, name+"="+value)
+		}
+	}
+	seen := map[string]int{}
+	for _, component := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
+		pod, err := record.ReadStaticPod(env.Machine, filepath.Join(machine.ManifestDir, component+".yaml"))
+		if err != nil {
+			return nil, err
+		}
+		if pod == nil || len(pod.Spec.Containers) == 0 {
+			continue
+		}
+		for _, v := range pod.Spec.Containers[0].Env {
+			lower := strings.ToLower(v.Name)
+			if v.Value == "" || !strings.HasSuffix(lower, "_proxy") ||
+				env.Getenv(v.Name)+env.Getenv(lower)+env.Getenv(strings.ToUpper(lower)) != "" {
+				continue
+			}
+			setting := v.Name + "=" + v.Value
+			if seen[setting]++; seen[setting] == 2 {
+				list = append(list, setting)
+			}
+		}
+	}
+	return list, nil
 }
 
 func upgradeArgs(u *Upgrade) []string {
