@@ -17,7 +17,8 @@ type LeftOut struct {
 }
 
 // LeftOutOfUpgrade reads that from the arguments of `kubeadm upgrade apply` or `node`, and from its configuration, which
-// may be nil. As for kubeadm, phases of the flag are in place of the configuration's.
+// may be nil. As for kubeadm, phases of the flag are in place of the configuration's. An argument that is no flag is an error:
+// `phase NAME` does a part of the upgrade.
 func LeftOutOfUpgrade(command string, args []string, f *File) (LeftOut, error) {
 	flags, err := readUpgradeFlags(command, args)
 	if err != nil {
@@ -57,9 +58,19 @@ func readUpgradeFlags(command string, args []string) (told upgradeFlags, err err
 	flags.ParseErrorsAllowlist.UnknownFlags = true
 	flags.StringSliceVar(&told.skip, "skip-phases", nil, "")
 	flags.BoolVarP(&told.help, "help", "h", false, "")
+	flags.BoolP("yes", "y", false, "") // of a flag that is not declared the next word would be the value
+	flags.BoolP("force", "f", false, "")
+	for _, name := range []string{
+		"allow-experimental-upgrades", "allow-release-candidate-upgrades", "certificate-renewal", "dry-run", "etcd-upgrade",
+	} {
+		flags.Bool(name, false, "")
+	}
 	flags.StringVar(&told.patches, "patches", "", "")
 	if err := flags.Parse(args); err != nil {
 		return told, fmt.Errorf("read the flags of kubeadm upgrade %s: %w", command, err)
+	}
+	if flags.NArg() > 0 {
+		return told, fmt.Errorf("read the flags of kubeadm upgrade %s: unexpected argument %q", command, flags.Arg(0))
 	}
 	return told, nil
 }

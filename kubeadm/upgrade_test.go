@@ -51,4 +51,10 @@ func TestLeftOutOfUpgrade(t *testing.T) {
 	if _, err := LeftOutOfUpgrade("node", []string{"--skip-phases"}, nil); err == nil {
 		t.Error("a flag without its value is no error")
 	}
+	for _, args := range []string{"phase control-plane", "--etcd-upgrade phase", "-v 5 phase kubelet-config", "-y phase"} {
+		_, err := LeftOutOfUpgrade("node", strings.Fields(args), nil)
+		if err == nil || !strings.Contains(err.Error(), `unexpected argument "phase"`) {
+			t.Errorf("%s: got %v", args, err)
+		}
+	}
 }

@@ -23,22 +23,19 @@ func (u *Upgrade) Check() error {
 	if err := way.Check(nil); err != nil {
 		return err
 	}
-	if u.ByHand() {
-		return nil
-	}
 	for _, command := range []string{"apply", "node"} {
 		left, err := u.leftOut(command)
 		if err != nil {
-			return err
+			return finding.Usagef("%w", err)
 		}
-		if !left.Whole() {
+		if !u.ByHand() && !left.Whole() {
 			return finding.Usagef("read --via: kubeadm's flags or configuration skip phases, or ask for a dry run: " +
 				"the upgrade would be partial").WithHint("leave skipPhases and dryRun out of kubeadm's flags and configuration, or --via. " +
 				"Nothing was changed")
 		}
 	}
 	where, err := u.patches("node")
-	if err != nil {
+	if err != nil || u.ByHand() {
 		return err
 	}
 	return where.refuseRelative()

@@ -52,6 +52,12 @@ func TestUpgrade_Check_Skips(t *testing.T) {
 	}
 }
 
+// One phase of kubeadm's is no upgrade of the machine.
+func TestUpgrade_Check_Phase(t *testing.T) {
+	err := (&Upgrade{Rest: []string{"phase", "kubelet-config"}}).Check()
+	phasestest.WantError(t, err, `read the flags of kubeadm upgrade apply: unexpected argument "phase"`, finding.ExitUsage)
+}
+
 // A relative directory would be another one on each machine, and another one than is looked for there.
 func TestUpgrade_Check_Patches(t *testing.T) {
 	for _, tt := range []struct {
@@ -66,7 +72,7 @@ func TestUpgrade_Check_Patches(t *testing.T) {
 		{via: fleet.ViaSSH},
 	} {
 		u := &Upgrade{
-			Remote: fleet.Remote{Via: tt.via}, Rest: []string{tt.argument},
+			Remote: fleet.Remote{Via: tt.via}, Rest: strings.Fields(tt.argument),
 			ConfigText: upgradeConfiguration + "node: {patches: {directory: '" + tt.configured + "'}}\n",
 		}
 		err, known := u.Check(), new(finding.Error)
