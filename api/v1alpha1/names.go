@@ -112,7 +112,8 @@ const (
 	AutoscalerTaint = "ToBeDeletedByClusterAutoscaler"
 	// ProvidedNodeIPAnnotation is where a kubelet repeats its --node-ip.
 	ProvidedNodeIPAnnotation = "alpha.kubernetes.io/provided-node-ip"
-	// PurgeAnnotation on a Node asks its machine to remove all that is ccmadm's there, which takes it away when it has.
+	// PurgeAnnotation on a Node asks its machine to leave external cloud mode, or to remove all that is ccmadm's there, too. It takes
+	// it away when it has.
 	PurgeAnnotation = "ccmadm.dev/purge"
 	// ReleaseAnnotation on a control plane's Node is the release of the ccmadm that has worked there last.
 	ReleaseAnnotation = "ccmadm.dev/release"

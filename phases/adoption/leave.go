@@ -159,7 +159,7 @@ func (a *adopter) leave(ctx context.Context, n *fleet.Node) error {
 			return err
 		}
 		if left {
-			return errors.Join(kubelet.AnswerPurge(ctx, a.client, n.Name), kubelet.Taint(ctx, a.client, n.Name, false))
+			return errors.Join(kubelet.Answer(ctx, a.client, n.Name, kubelet.AskedPurge), kubelet.Taint(ctx, a.client, n.Name, false))
 		}
 	}
 	step := journal.Step{
@@ -174,8 +174,8 @@ func (a *adopter) leave(ctx context.Context, n *fleet.Node) error {
 		if err := a.plain(ctx, n); err != nil {
 			return err
 		}
-		// A run by hand that was cut short may have asked for a purge, which nobody answers any more.
-		if err := kubelet.AnswerPurge(ctx, a.client, n.Name); err != nil {
+		// A run by hand that was cut short may have asked for more, which nobody answers any more.
+		if err := kubelet.Answer(ctx, a.client, n.Name, kubelet.AskedPurge); err != nil {
 			return err
 		}
 		if err := kubelet.Taint(ctx, a.client, n.Name, false); err != nil { // nobody would take it away any more
@@ -186,13 +186,17 @@ func (a *adopter) leave(ctx context.Context, n *fleet.Node) error {
 }
 
 // plain takes the kubelet's flags back, and waits until that is seen; by hand, files that are gone are seen by the
-// answer of their machine.
+// answer of their machine, and so is the mode of a kubelet that repeats no address.
 func (a *adopter) plain(ctx context.Context, n *fleet.Node) error {
 	what := "its kubelet to be out of external mode"
-	asked := a.op.Purge && a.byHand() && !n.Here
+	asked := a.byHand() && !n.Here && (a.op.Purge || !n.External)
 	if asked {
-		what = "`ccmadm node plain --purge` there, whose end it notes on its Node"
-		if err := kubelet.AskPurge(ctx, a.client, n.Name, true); err != nil {
+		note, flag := kubelet.AskedForget, "--forget"
+		if a.op.Purge {
+			note, flag = kubelet.AskedPurge, "--purge"
+		}
+		what = "`ccmadm node plain " + flag + "` there, whose end it notes on its Node"
+		if err := kubelet.Ask(ctx, a.client, n.Name, note); err != nil {
 			return err
 		}
 	}

@@ -10,15 +10,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/kubeadm/identity"
+	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
 	"github.com/ccmadm/ccmadm/manifests/apply"
 	"github.com/ccmadm/ccmadm/phases/fleet"
 	"github.com/ccmadm/ccmadm/phases/journal"
+	"github.com/ccmadm/ccmadm/phases/kubelet"
 	"github.com/ccmadm/ccmadm/phases/manager"
 	"github.com/ccmadm/ccmadm/phases/phasestest"
 	"github.com/ccmadm/ccmadm/phases/workflow"
@@ -155,9 +158,42 @@ func TestCluster_Leave_KubeletWithoutNodeIP(t *testing.T) {
 	playPod(t, client, n, corev1.PodStatus{Phase: corev1.PodSucceeded})
 	phasestest.WantError(t, workflow.AsError(a.leave(t.Context(), n)), `now reports the addresses "198.18.0.101"`, finding.ExitError)
 	adoptionOf(r).Via = fleet.ViaHand
-	out.Reset()
-	if err := a.leave(t.Context(), n); err != nil || !strings.Contains(out.String(), "has left is not known") {
-		t.Errorf("by hand: %v\n%s", err, out)
+	t.Run("by hand", func(t *testing.T) { leaveByHandUntold(t, m, client) })
+}
+
+// leaveByHandUntold takes w1 out, whose kubelet tells nothing: only its machine says that it has left.
+func leaveByHandUntold(t *testing.T, m *machine.Machine, client kubernetes.Interface) {
+	t.Helper()
+	r, out := adoption(t, m, workflow.Inputs{}, Adoption{Leave: true, NodeTimeout: fleet.NodeTimeout})
+	a, err := adoptionOf(r).newAdopter(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan struct{}, 1)
+	a.step = impatient{a.step, asked}
+	n := &fleet.Node{Name: "w1", IP: "198.18.0.101"}
+	err = workflow.AsError(a.leave(t.Context(), n))
+	<-asked
+	phasestest.WantError(t, err, "for `ccmadm node plain --forget` there", finding.ExitNotInTime)
+	if want := "on w1, as root, run: ccmadm node plain --forget\n"; !strings.Contains(out.String(), want) {
+		t.Errorf("it does not say %q\n%s", want, out)
+	}
+	worker, _ := phasestest.KubeletOf(t)
+	identity, err := phasestest.Cluster.Kubeconfig("system:node:w1", "system:nodes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	machinetest.Put(t, worker, machine.KubeletConf, string(identity))
+	done := make(chan error, 1)
+	go func() { done <- a.leave(t.Context(), n) }()
+	<-asked
+	o := kubelet.NodeOptions{Forget: true, Timeout: time.Second}
+	streams := workflow.Streams{Out: t.Output(), Err: t.Output()}
+	if err := kubelet.Plain(t.Context(), kubelet.NewNode(worker, o, streams, "test"), o); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Errorf("the machine has said that it is done: %v\n%s", err, out)
 	}
 }
 

@@ -1,14 +1,18 @@
 package adoption
 
 import (
+	"context"
+	"errors"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/phases/fleet"
+	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/kubelet"
 	"github.com/ccmadm/ccmadm/phases/phasestest"
 	"github.com/ccmadm/ccmadm/phases/workflow"
@@ -32,6 +36,11 @@ func TestCluster_Leave_SomebodyJoins(t *testing.T) {
 	if _, err := workflow.ReadRecord(t.Context(), client); err != nil {
 		t.Errorf("the record: %v", err)
 	}
+	if err := kubelet.Taint(t.Context(), client, "w9", false); err != nil {
+		t.Fatal(err)
+	}
+	err = removeObjects().Do(t.Context(), r) // its kubelet repeats no address, and tells no flags
+	phasestest.WantError(t, workflow.AsError(err), "as far as is known, or have the uninitialized taint: Node/w9", finding.ExitError)
 	if err := client.CoreV1().Nodes().Delete(t.Context(), "w9", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -49,6 +58,7 @@ func TestCluster_Leave_TaintOfOneThatHasLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, out := adoption(t, m, workflow.Inputs{}, Adoption{Leave: true, Remote: fleet.Remote{Via: fleet.ViaHand}})
+	leftInRunBefore(t, client, "w1")
 	a, err := adoptionOf(r).newAdopter(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
@@ -59,5 +69,46 @@ func TestCluster_Leave_TaintOfOneThatHasLeft(t *testing.T) {
 	node, err := client.CoreV1().Nodes().Get(t.Context(), "w1", metav1.GetOptions{})
 	if err != nil || nodes.IsTainted(node) {
 		t.Errorf("it is tainted: %v, %v", nodes.IsTainted(node), err)
+	}
+}
+
+// leftInRunBefore leaves the journal as a run of leave does that has failed after it has taken a machine out.
+func leftInRunBefore(t *testing.T, client kubernetes.Interface, node string) {
+	t.Helper()
+	j, err := journal.Open(t.Context(), client, journal.Run{Command: "leave", Machine: "cp9", Version: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := func(context.Context) error { return nil }
+	if err := j.Do(t.Context(), journal.Step{Name: kubeletStep, Node: node, Before: flagExternal, After: noFlags}, done); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.End(t.Context(), errors.New("cut short")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// By hand, only a run of leave that has not come to its end, with no other run after it, tells that a machine has left.
+func TestLeftBefore(t *testing.T) {
+	const done, failed = journal.Done, journal.Failed
+	leave := func(state, of journal.State) journal.Run {
+		return journal.Run{Command: "leave", State: state, Steps: []journal.Step{{Name: kubeletStep, Node: "w1", State: of}}}
+	}
+	for name, tt := range map[string]struct {
+		runs []journal.Run
+		want bool
+	}{
+		"a run that was cut short":   {[]journal.Run{leave(failed, done)}, true},
+		"two of them":                {[]journal.Run{leave(failed, done), {Command: "leave", State: journal.Begun}}, true},
+		"the rollback of adopt":      {[]journal.Run{{Command: "leave (rollback 3)", State: failed, Steps: leave("", done).Steps}}, true},
+		"a step that has failed":     {[]journal.Run{leave(failed, failed)}, false},
+		"a run that came to its end": {[]journal.Run{leave(done, done)}, false},
+		"adopt after it":             {[]journal.Run{leave(failed, done), {Command: "adopt", State: failed}}, false},
+		"nothing":                    {},
+		"a run of adopt":             {[]journal.Run{{Command: "adopt", State: failed, Steps: leave("", done).Steps}}, false},
+	} {
+		if got := leftBefore(tt.runs, "w1"); got != tt.want {
+			t.Errorf("%s: got %v", name, got)
+		}
 	}
 }

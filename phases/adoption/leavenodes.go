@@ -13,6 +13,7 @@ import (
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/fleet"
+	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/kubelet"
 )
 
@@ -66,20 +67,42 @@ func (a *adopter) refuseChosen(ctx context.Context, n *fleet.Node) error {
 }
 
 // hasLeft asks a kubelet that repeats no address of its own: one that has left repeats none, and one in external mode
-// without --node-ip neither. Where it does not tell, the step is done, which changes nothing on a machine that has
-// left; whoever does steps by hand cannot be seen to have done this one.
+// without --node-ip neither. Where it does not tell, the step is done, which changes nothing on a machine that has left;
+// by hand only where no run before has done it.
 func (a *adopter) hasLeft(ctx context.Context, n *fleet.Node) (bool, error) {
-	switch flags := nodes.KubeletFlags(ctx, a.client, n.Name); {
-	case flags != nil && flags["cloud-provider"] != "external":
-		a.r.Sayf("%s: its kubelet is not in external mode: it has left already", n.Name)
-		return true, nil
-	case !a.byHand():
-		return false, nil
-	case flags != nil:
-		return false, finding.Errorf("its kubelet runs with --cloud-provider=external, and without --node-ip").
-			WithHint("on %s, as root, run: ccmadm node plain", n.Name)
+	if flags := nodes.KubeletFlags(ctx, a.client, n.Name); flags != nil {
+		left := flags["cloud-provider"] != "external"
+		if left {
+			a.r.Sayf("%s: its kubelet is not in external mode: it has left already", n.Name)
+		}
+		return left, nil
 	}
-	a.r.Sayf("warning, %s: whether its kubelet has left is not known, since it repeats no node IP and tells no flags; "+
-		"on %s, as root: ccmadm node plain (which changes nothing where it has)", n.Name, n.Name)
-	return true, nil
+	if !a.byHand() {
+		return false, nil
+	}
+	runs, err := journal.Read(ctx, a.client)
+	if err != nil {
+		return false, err
+	}
+	left := leftBefore(runs, n.Name)
+	if left {
+		a.r.Sayf("%s: the run before has taken its kubelet out of external mode", n.Name)
+	}
+	return left, nil
+}
+
+// leftBefore tells whether a run of leave that did not come to its end has taken a machine out, and no other run came
+// after it.
+func leftBefore(runs []journal.Run, node string) bool {
+	for _, run := range slices.Backward(runs) {
+		if directionOf(&run) != leaveCommand || run.State == journal.Done {
+			return false
+		}
+		for _, step := range run.Steps {
+			if step.Name == kubeletStep && step.Node == node && step.State == journal.Done {
+				return true
+			}
+		}
+	}
+	return false
 }

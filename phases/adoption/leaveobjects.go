@@ -91,13 +91,13 @@ func removeObjects() workflow.Phase {
 			if err != nil {
 				return err
 			}
-			if err := a.refuseJoined(ctx, r.Env); err != nil {
+			if err := a.refuseJoined(ctx, r); err != nil {
 				return err
 			}
 			if err := removeWorkloads(ctx, r, applier); err != nil {
 				return err
 			}
-			if err := a.refuseJoined(ctx, r.Env); err != nil { // one may have registered after the manager has ended
+			if err := a.refuseJoined(ctx, r); err != nil { // one may have registered after the manager has ended
 				return err
 			}
 			return a.removeRest(ctx, r.Env, applier)
@@ -122,9 +122,14 @@ func planObjects(ctx context.Context, r *workflow.Run) (string, error) {
 }
 
 // refuseJoined finds machines that have joined since the plan was made. Nobody would take their taint away, and without
-// the record no further run would take them out of external mode.
-func (a *Adoption) refuseJoined(ctx context.Context, env *workflow.Env) error {
-	client, err := workflow.Connect(env, machine.AdminConf)
+// the record no further run would take them out of external mode. A kubelet without --node-ip repeats no address: of one
+// that the plan does not have, only its own flags tell that it is in no external mode.
+func (a *Adoption) refuseJoined(ctx context.Context, r *workflow.Run) error {
+	client, err := workflow.Connect(r.Env, machine.AdminConf)
+	if err != nil {
+		return err
+	}
+	plan, err := a.plannedNodes(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -135,14 +140,23 @@ func (a *Adoption) refuseJoined(ctx context.Context, env *workflow.Env) error {
 	var names []string
 	for i := range list.Items {
 		n := &list.Items[i]
-		if (fleet.IsExternal(n) || nodes.IsTainted(n)) && !slices.Contains(a.Skip, n.Name) {
+		if slices.Contains(a.Skip, n.Name) {
+			continue
+		}
+		external := fleet.IsExternal(n) || nodes.IsTainted(n)
+		if !external && !slices.ContainsFunc(plan, func(p *fleet.Node) bool { return p.Name == n.Name }) {
+			flags := nodes.KubeletFlags(ctx, client, n.Name)
+			external = flags == nil || flags["cloud-provider"] == "external"
+		}
+		if external {
 			names = append(names, n.Name)
 		}
 	}
 	if len(names) == 0 {
 		return nil
 	}
-	return finding.Errorf("leave: these Nodes are still in external cloud mode, or have the uninitialized taint: Node/%s", strings.Join(names, ", Node/")).
+	return finding.Errorf("leave: these Nodes are still in external cloud mode, as far as is known, or have the uninitialized taint: Node/%s",
+		strings.Join(names, ", Node/")).
 		WithHint("they joined during the run: run the same command again to take them out, too; --skip %s leaves them as they are. "+
 			"The cluster's record was not removed", strings.Join(names, ","))
 }

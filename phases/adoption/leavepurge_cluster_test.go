@@ -145,11 +145,14 @@ func TestCluster_Leave_PurgeByHand(t *testing.T) {
 		t.Fatal(err)
 	}
 	without.step = impatient{without.step, asked}
-	if err := without.plain(t.Context(), n); err != nil {
+	shown := *n
+	shown.External = true
+	if err := without.plain(t.Context(), &shown); err != nil {
 		t.Fatalf("without --purge, the note of a run that was cut short is waited for: %v\n%s", err, out)
 	}
 	<-asked
-	if err := without.leave(t.Context(), n); err != nil { // it has left already; the note goes
+	leftInRunBefore(t, client, "w1")
+	if err := without.leave(t.Context(), n); err != nil { // the note goes
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if node, err := client.CoreV1().Nodes().Get(t.Context(), "w1", metav1.GetOptions{}); err != nil ||

@@ -50,10 +50,14 @@ func Plain(ctx context.Context, env *workflow.Env, o NodeOptions) error {
 		if err := PurgeFiles(env); err != nil {
 			return err
 		}
-		tellPurged(ctx, env)
+		tellDone(ctx, env, AskedPurge)
 		return nil
 	case err == nil && o.Forget:
-		return Forget(env)
+		if err := Forget(env); err != nil {
+			return err
+		}
+		tellDone(ctx, env, AskedForget)
+		return nil
 	}
 	return err
 }

@@ -47,23 +47,29 @@ func PurgeFiles(env *workflow.Env) error {
 	return workflow.RemoveEmptyDir(env, machine.ConfigDir)
 }
 
-// AskPurge notes on a Node that its machine is to lose all that is ccmadm's, or takes the note back. Of a step by hand
-// nobody else would say whether it was done: what it removes are files.
-func AskPurge(ctx context.Context, client kubernetes.Interface, name string, ask bool) error {
-	value := ""
-	if ask {
-		value = "asked"
-	}
-	err := workflow.AnnotateNode(ctx, client, name, v1alpha1.PurgeAnnotation, value)
+// Asked is what a run by hand waits for on a machine, as a note on its Node has it.
+type Asked string
+
+// The notes.
+const (
+	AskedNothing Asked = ""
+	AskedForget  Asked = "forget" // `ccmadm node plain --forget`
+	AskedPurge   Asked = "asked"  // `ccmadm node plain --purge`
+)
+
+// Ask notes on a Node what is to be done on its machine, or takes the note back. Of a step by hand nobody else would say
+// whether it was done: a Node shows neither files nor, without --node-ip, the mode of its kubelet.
+func Ask(ctx context.Context, client kubernetes.Interface, name string, what Asked) error {
+	err := workflow.AnnotateNode(ctx, client, name, v1alpha1.PurgeAnnotation, string(what))
 	if err != nil {
 		return fmt.Errorf("note on Node/%s what its machine is to lose: %w", name, err)
 	}
 	return nil
 }
 
-// tellPurged answers a note of askPurge as this machine's kubelet, which may change its own Node. Whoever does the step
+// tellDone answers a note of [Ask] as this machine's kubelet, which may change its own Node. Whoever does the step
 // without a run that waits for it needs no answer: where none can be given, it says so.
-func tellPurged(ctx context.Context, env *workflow.Env) {
+func tellDone(ctx context.Context, env *workflow.Env, done Asked) {
 	if env.DryRun {
 		return
 	}
@@ -72,21 +78,21 @@ func tellPurged(ctx context.Context, env *workflow.Env) {
 	name := workflow.NodeOfKubelet(env.Machine)
 	client, err := workflow.Connect(env, machine.KubeletConf)
 	if err == nil {
-		err = AnswerPurge(ctx, client, name)
+		err = Answer(ctx, client, name, done)
 	}
 	if err != nil {
-		env.Sayf("warning, a `ccmadm leave --purge` that waits for this machine is not told: %v", err)
+		env.Sayf("warning, a `ccmadm leave` that waits for this machine is not told: %v", err)
 	}
 }
 
-// AnswerPurge takes the note of askPurge back, if there is one: it is done.
-func AnswerPurge(ctx context.Context, client kubernetes.Interface, name string) error {
+// Answer takes the note of [Ask] back, if there is one and no more is asked for: it is done.
+func Answer(ctx context.Context, client kubernetes.Interface, name string, done Asked) error {
 	node, err := workflow.AskNode(ctx, client, name)
 	if err != nil {
 		return fmt.Errorf("ask for Node/%s: %w", name, err)
 	}
-	if node.Annotations[v1alpha1.PurgeAnnotation] == "" {
+	if asked := Asked(node.Annotations[v1alpha1.PurgeAnnotation]); asked == AskedNothing || asked == AskedPurge && done != AskedPurge {
 		return nil
 	}
-	return AskPurge(ctx, client, name, false)
+	return Ask(ctx, client, name, AskedNothing)
 }
