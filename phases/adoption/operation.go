@@ -34,8 +34,12 @@ func (a *Adoption) Prepare(ctx context.Context, r *workflow.Run) error {
 	return err
 }
 
-// End notes on the Node which release has worked here. Leave removes all such notes.
+// End notes on the Node which release has worked here. Leave removes all such notes. A dry run ends as the run itself would
+// where that is refused.
 func (a *Adoption) End(ctx context.Context, r *workflow.Run) error {
+	if r.DryRun {
+		return r.Refusal()
+	}
 	if !a.Leave {
 		workflow.NoteRelease(ctx, r)
 		return nil

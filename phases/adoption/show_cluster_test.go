@@ -5,7 +5,13 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/fleet"
+	"github.com/ccmadm/ccmadm/phases/manager"
+	"github.com/ccmadm/ccmadm/phases/phasestest"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
@@ -32,5 +38,30 @@ func TestCluster_Adopt_PlanForPrograms(t *testing.T) {
 	}
 	if cp := lines["control plane"]; cp.Flags != "none" || cp.ToDo != "kubelet, initialize" || len(cp.Problems) > 0 {
 		t.Errorf("the control plane: %+v", cp)
+	}
+}
+
+// A dry run is refused where the run itself would be.
+func TestCluster_Adopt_DryRunRefused(t *testing.T) {
+	m, client := plain(t)
+	r, out := adoption(t, m, workflow.Inputs{}, Adoption{Yes: true})
+	runAll(t.Context(), t, r, out, []workflow.Phase{held(begin()), held(manager.RBAC())})
+	roles := client.RbacV1().ClusterRoles()
+	role, err := roles.Get(t.Context(), v1alpha1.Prefix+"onprem", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	role.Rules[0].Verbs = append(role.Rules[0].Verbs, "deletecollection")
+	if _, err := roles.Update(t.Context(), role, metav1.UpdateOptions{FieldManager: "kubectl-edit"}); err != nil {
+		t.Fatal(err)
+	}
+	for force, want := range map[bool]string{false: `conflict with "kubectl-edit"`, true: ""} {
+		for _, leave := range []bool{false, true} {
+			r, out := adoption(t, m, workflow.Inputs{DryRun: true, Force: force}, Adoption{Leave: leave, Yes: true})
+			phasestest.WantError(t, r.Do(t.Context(), []workflow.Phase{held(manager.RBAC())}), want, finding.ExitRefused)
+			if t.Failed() {
+				t.Log(out)
+			}
+		}
 	}
 }

@@ -12,8 +12,12 @@ import (
 
 var _ workflow.Operation = (*Upgrade)(nil)
 
-// End notes on the Node which release has worked here, unless the run is driven from another machine, which knows its own.
+// End notes on the Node which release has worked here, unless the run is driven from another machine, which knows its own. A
+// dry run ends as the run itself would where that is refused.
 func (u *Upgrade) End(ctx context.Context, r *workflow.Run) error {
+	if r.DryRun {
+		return r.Refusal()
+	}
 	if !u.Driven {
 		workflow.NoteRelease(ctx, r)
 	}

@@ -7,10 +7,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/phases/adoption"
 	"github.com/ccmadm/ccmadm/phases/fleet"
 	"github.com/ccmadm/ccmadm/phases/kubelet"
+	"github.com/ccmadm/ccmadm/phases/manager"
 	"github.com/ccmadm/ccmadm/phases/phasestest"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
@@ -95,5 +97,26 @@ func TestCluster_UpgradeCutShort_Node(t *testing.T) {
 	}
 	if err := r.Close(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// A dry run is refused where the run itself would be.
+func TestCluster_Upgrade_DryRunRefused(t *testing.T) {
+	u := newUpgradable(t)
+	sets := u.client.AppsV1().DaemonSets(v1alpha1.Namespace)
+	set, err := sets.Get(t.Context(), "aws-cloud-controller-manager", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set.Spec.Template.Spec.Containers[0].Args = append(set.Spec.Template.Spec.Containers[0].Args, "--v=9")
+	if _, err := sets.Update(t.Context(), set, metav1.UpdateOptions{FieldManager: "kubectl-edit"}); err != nil {
+		t.Fatal(err)
+	}
+	for force, want := range map[bool]string{false: `conflict with "kubectl-edit"`, true: ""} {
+		r, out := phasestest.Run{Inputs: workflow.Inputs{Existing: true, DryRun: true, Force: force, Operation: &Upgrade{}}}.Must(t, u.m)
+		phasestest.WantError(t, r.Do(t.Context(), []workflow.Phase{manager.Addon()}), want, finding.ExitRefused)
+		if t.Failed() {
+			t.Log(out)
+		}
 	}
 }
