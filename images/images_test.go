@@ -2,6 +2,7 @@ package images
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"log"
@@ -137,6 +138,83 @@ func TestSave(t *testing.T) {
 	fromRegistry := save(t, Registries{}, []string{"arm64"}, ours)
 	if !bytes.Equal(read(t, copied), read(t, fromRegistry)) {
 		t.Error("the folder gives other bytes than the registry")
+	}
+}
+
+func TestComplete(t *testing.T) {
+	const digest = "@sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+	for ref, want := range map[string]string{
+		"calico/node:v3.31.0":           "docker.io/calico/node:v3.31.0",
+		"nginx":                         "docker.io/library/nginx:latest",
+		"nginx:1" + digest:              "docker.io/library/nginx" + digest,
+		"docker.io/nginx:1":             "docker.io/library/nginx:1",
+		"index.docker.io/library/nginx": "docker.io/library/nginx:latest",
+		"localhost/own:v1":              "localhost/own:v1",
+		"localhost:5000/own":            "localhost:5000/own:latest",
+		"quay.io/x/y" + digest:          "quay.io/x/y" + digest,
+		"registry.k8s.io/pause:3.10":    "registry.k8s.io/pause:3.10",
+		"Calico/node:v3":                "",
+		"":                              "",
+	} {
+		if got, err := Complete(ref); got != want || (err != nil) != (want == "") {
+			t.Errorf("%q: got %q and %v, want %q", ref, got, err, want)
+		}
+	}
+}
+
+// hub plays Docker Hub.
+type hub struct {
+	Registries
+
+	host string
+}
+
+func (h hub) here(ref string) string { return strings.Replace(ref, "docker.io/calico/", h.host+"/", 1) }
+
+func (h hub) Root(ctx context.Context, ref string) (Document, error) {
+	return h.Registries.Root(ctx, h.here(ref))
+}
+
+func (h hub) Manifest(ctx context.Context, ref string, digest v1.Hash) (Document, error) {
+	return h.Registries.Manifest(ctx, h.here(ref), digest)
+}
+
+func (h hub) Blob(ctx context.Context, ref string, digest v1.Hash) (io.ReadCloser, error) {
+	return h.Registries.Blob(ctx, h.here(ref), digest)
+}
+
+// The kubelet looks for complete references: an archive has those, whatever was typed.
+func TestSave_ShortReference(t *testing.T) {
+	from := hub{host: serve(t, nil)}
+	path := save(t, from, []string{"amd64"}, "calico/ours:v1", "docker.io/calico/ours:v1")
+	a, err := Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"docker.io/calico/ours:v1"}, a.Names()); diff != "" {
+		t.Error(diff)
+	}
+	// Another program may have written it under a short one of the same length. It is a source, and is not loaded as it is.
+	const short = "calicocalicoca/ours:v1.0"
+	other := filepath.Join(t.TempDir(), "other.tar")
+	data := bytes.ReplaceAll(read(t, path), []byte("docker.io/calico/ours:v1"), []byte(short))
+	if err := os.WriteFile(other, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), other); err == nil || !strings.Contains(err.Error(), "want the complete reference docker.io/"+short) {
+		t.Errorf("got %v", err)
+	}
+	dir, err := OpenFolder(filepath.Dir(other))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = dir.Close() }()
+	if a, err = Open(t.Context(), save(t, dir, []string{"amd64"}, short)); err != nil || a.Names()[0] != "docker.io/"+short {
+		t.Errorf("got %v and %v", a, err)
+	}
+	err = Save(t.Context(), io.Discard, from, []string{"Calico/ours:v1", "calico/ours:v1"}, []string{"amd64"})
+	if err == nil || !strings.Contains(err.Error(), "save image Calico/ours:v1: ") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -3,6 +3,7 @@ package images
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -193,12 +194,13 @@ func openLayout(path string) (layout, io.Closer, error) {
 	return p, file, nil
 }
 
-// nameOf is the complete reference of an image in an index.json, or empty.
+// nameOf is the complete reference of an image in an index.json, or what else there is of a name: a tag alone is none.
 func nameOf(d v1.Descriptor) string {
-	if name := d.Annotations[nameAnnotation]; name != "" {
-		return name
+	name := cmp.Or(d.Annotations[nameAnnotation], d.Annotations[refAnnotation])
+	if complete, err := Complete(name); err == nil && strings.ContainsAny(name, "/:") {
+		return complete
 	}
-	return d.Annotations[refAnnotation]
+	return name
 }
 
 // Close closes the files of the folder.

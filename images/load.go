@@ -61,6 +61,13 @@ func open(ctx context.Context, path string) (*Archive, error) {
 		if name == "" || finding.Clean(name) != name || strings.ContainsAny(name, " ,\t") {
 			return nil, fmt.Errorf("image %s: its annotation %s has no reference: %q", d.Digest, nameAnnotation, finding.Clean(name))
 		}
+		complete, err := Complete(name)
+		if err == nil && complete != name { // the kubelet would not find it
+			err = fmt.Errorf("want the complete reference %s", complete)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("image %s: %w", name, err)
+		}
 		source.images[name] = found{l, d}
 		one, err := check(ctx, source, name)
 		if err != nil {

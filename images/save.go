@@ -36,13 +36,24 @@ type part struct {
 	ref  string
 }
 
-// Save writes the images of these references, for these architectures of Linux, into out as an OCI image layout in a tar. The
-// errors name each reference that the source lacks, lacks for an architecture, or cannot be asked for. Then nothing was written.
+// Save writes the images of these references, for these architectures of Linux, into out as an OCI image layout in a tar. There
+// they have their complete references. The errors name each reference that the source lacks, lacks for an architecture, or cannot be asked for. Then nothing was written.
 func Save(ctx context.Context, out io.Writer, from Source, refs, archs []string) error {
 	index := v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex, Manifests: []v1.Descriptor{}}
 	parts := map[v1.Hash]part{}
+	var names []string
 	var failed []error
-	for _, ref := range slices.Compact(slices.Sorted(slices.Values(refs))) {
+	for _, ref := range refs {
+		name, err := Complete(ref)
+		if err != nil {
+			failed = append(failed, fmt.Errorf("save image %s: %w", ref, err))
+		}
+		names = append(names, name)
+	}
+	if len(failed) > 0 {
+		return joined(failed)
+	}
+	for _, ref := range slices.Compact(slices.Sorted(slices.Values(names))) {
 		r, err := resolve(ctx, from, ref, archs)
 		if err == nil && len(r.lacks(archs)) > 0 {
 			err = fmt.Errorf("it has no image for %s", strings.Join(r.lacks(archs), ", "))
