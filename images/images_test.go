@@ -105,7 +105,7 @@ func TestSave(t *testing.T) {
 	if a, b := read(t, both), read(t, again); !bytes.Equal(a, b) {
 		t.Error("the same images give other bytes in another order")
 	}
-	a, err := Open(t.Context(), both)
+	a, err := Open(t.Context(), opened(t, both))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestSave(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, err = Open(t.Context(), all); err != nil || a.images[0].digest != want.String() {
+	if a, err = Open(t.Context(), opened(t, all)); err != nil || a.images[0].digest != want.String() {
 		t.Fatalf("got %v and %v, want %s", a, err, want)
 	}
 	dir, err := OpenFolder(filepath.Dir(all))
@@ -187,7 +187,7 @@ func (h hub) Blob(ctx context.Context, ref string, digest v1.Hash) (io.ReadClose
 func TestSave_ShortReference(t *testing.T) {
 	from := hub{host: serve(t, nil)}
 	path := save(t, from, []string{"amd64"}, "calico/ours:v1", "docker.io/calico/ours:v1")
-	a, err := Open(t.Context(), path)
+	a, err := Open(t.Context(), opened(t, path))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestSave_ShortReference(t *testing.T) {
 	if err := os.WriteFile(other, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(t.Context(), other); err == nil || !strings.Contains(err.Error(), "want the complete reference docker.io/"+short) {
+	if _, err := Open(t.Context(), opened(t, other)); err == nil || !strings.Contains(err.Error(), "want the complete reference docker.io/"+short) {
 		t.Errorf("got %v", err)
 	}
 	dir, err := OpenFolder(filepath.Dir(other))
@@ -209,7 +209,7 @@ func TestSave_ShortReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = dir.Close() }()
-	if a, err = Open(t.Context(), save(t, dir, []string{"amd64"}, short)); err != nil || a.Names()[0] != "docker.io/"+short {
+	if a, err = Open(t.Context(), opened(t, save(t, dir, []string{"amd64"}, short))); err != nil || a.Names()[0] != "docker.io/"+short {
 		t.Errorf("got %v and %v", a, err)
 	}
 	err = Save(t.Context(), io.Discard, from, []string{"Calico/ours:v1", "calico/ours:v1"}, []string{"amd64"})
@@ -319,7 +319,7 @@ func containerd(t *testing.T, has map[string]string, imports *int, imported map[
 func TestLoad(t *testing.T) {
 	host := serve(t, nil)
 	ours := host + "/ours:v1"
-	a, err := Open(t.Context(), save(t, Registries{}, []string{"amd64", "arm64"}, ours))
+	a, err := Open(t.Context(), opened(t, save(t, Registries{}, []string{"amd64", "arm64"}, ours)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -379,14 +379,14 @@ func TestOpen_Changed(t *testing.T) {
 		if err := os.WriteFile(path, changed, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Open(t.Context(), path); err == nil || !strings.Contains(err.Error(), "read archive "+path) {
+		if _, err := Open(t.Context(), opened(t, path)); err == nil || !strings.Contains(err.Error(), "read archive "+path) {
 			t.Errorf("byte %d: got %v", at, err)
 		}
 	}
 	if err := os.WriteFile(path, data[:len(data)/2], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(t.Context(), path); err == nil {
+	if _, err := Open(t.Context(), opened(t, path)); err == nil {
 		t.Error("half of an archive goes through")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -17,7 +18,7 @@ import (
 
 // Archive is what [Save] wrote. [Open] has compared all of it with its digests.
 type Archive struct {
-	path   string
+	file   *os.File
 	images []archived
 }
 
@@ -27,22 +28,21 @@ type archived struct {
 	archs        []string
 }
 
-// Open reads an archive to its end, and compares every file that its images need with its digest and its size.
-func Open(ctx context.Context, path string) (*Archive, error) {
-	a, err := open(ctx, path)
+// Open reads an archive to its end, and compares every file that its images need with its digest and its size. The file has to stay
+// open: what is imported is the very file that was compared, whatever has its name by then.
+func Open(ctx context.Context, file *os.File) (*Archive, error) {
+	a, err := open(ctx, file)
 	if err != nil {
-		return nil, finding.Usagef("read archive %s: %w", path, err).
+		return nil, finding.Usagef("read archive %s: %w", file.Name(), err).
 			WithHint("`ccmadm images save` writes such archives; nothing was imported")
 	}
 	return a, nil
 }
 
-func open(ctx context.Context, path string) (*Archive, error) {
-	file, err := os.Open(path)
-	if err != nil {
+func open(ctx context.Context, file *os.File) (*Archive, error) {
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return nil, err
 	}
-	defer func() { _ = file.Close() }() // it was read
 	l, err := pack(file)
 	if err != nil {
 		return nil, err
@@ -54,8 +54,8 @@ func open(ctx context.Context, path string) (*Archive, error) {
 	if len(list) == 0 {
 		return nil, errors.New("there is no image in it")
 	}
-	a := &Archive{path: path}
-	source := &Folder{path: path, images: map[string]found{}}
+	a := &Archive{file: file}
+	source := &Folder{path: file.Name(), images: map[string]found{}}
 	for _, d := range list {
 		name := d.Annotations[nameAnnotation]
 		if name == "" || finding.Clean(name) != name || strings.ContainsAny(name, " ,\t") {
@@ -132,15 +132,10 @@ func (a *Archive) Load(ctx context.Context, m *machine.Machine, arch string) ([]
 	if err != nil || len(absent) == 0 {
 		return nil, err
 	}
-	file, err := os.Open(a.path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = file.Close() }() // it was read
 	var said strings.Builder
 	err = m.Runner.Run(ctx, machine.Command{
 		Name: "ctr", Args: []string{"--namespace", machine.KubernetesNamespace, "images", "import", "-"},
-		In: file, Out: io.Discard, Err: &said, Changes: true,
+		In: whole(a.file), Out: io.Discard, Err: &said, Changes: true,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("run ctr images import: %w: %s", err, finding.Clean(said.String()))
@@ -171,15 +166,13 @@ func (a *Archive) absent(ctx context.Context, m *machine.Machine) ([]string, err
 	return names, nil
 }
 
-// FileDigest is the SHA-256 digest of a file in hexadecimal digits.
-func FileDigest(path string) (string, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = file.Close() }() // it was read
+// whole reads an open file from its beginning, whoever else reads it.
+func whole(file io.ReaderAt) io.Reader { return io.NewSectionReader(file, 0, math.MaxInt64) }
+
+// FileDigest is the SHA-256 digest of an open file in hexadecimal digits.
+func FileDigest(file io.ReaderAt) (string, error) {
 	sum := sha256.New()
-	if _, err := io.Copy(sum, file); err != nil {
+	if _, err := io.Copy(sum, whole(file)); err != nil {
 		return "", err
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil

@@ -290,17 +290,17 @@ func (l *imageLoader) load(ctx context.Context, source string) error {
 			return finding.Refusedf("import images on this machine: %w", err)
 		}
 	}
-	path, remove, err := l.local(ctx, source)
+	file, err := l.local(ctx, source)
 	if err != nil {
 		return err
 	}
-	defer remove()
-	archive, err := images.Open(ctx, path)
+	defer func() { _ = file.Close() }() // it was read
+	archive, err := images.Open(ctx, file)
 	if err != nil {
 		return err
 	}
 	if l.via != "" {
-		return l.everywhere(ctx, m, path, archive)
+		return l.everywhere(ctx, m, file, archive)
 	}
 	outliveReader()
 	return l.here(ctx, m, archive)
@@ -321,57 +321,72 @@ func (l *imageLoader) here(ctx context.Context, m *machine.Machine, archive *ima
 	return nil
 }
 
-// local is the archive as a file. What comes from elsewhere is compared with its digest and copied, and the copy removed.
-func (l *imageLoader) local(ctx context.Context, source string) (path string, remove func(), err error) {
-	path, remove = source, func() {}
+// local opens the archive, once: it may have another content under its name later. What comes from elsewhere is copied. Where a digest was
+// given, it is compared.
+func (l *imageLoader) local(ctx context.Context, source string) (file *os.File, err error) {
 	web := strings.HasPrefix(source, "http://") || strings.HasPrefix(source, "https://")
 	switch {
 	case web && l.sum == "":
-		return "", nil, finding.Usagef("load %s: --sha256 is missing, by which what is received is compared", source)
+		return nil, finding.Usagef("load %s: --sha256 is missing, by which what is received is compared", source)
 	case source == "-", web:
-		if path, err = l.receive(ctx, source); err != nil {
-			return "", nil, fmt.Errorf("receive the archive: %w", err)
+		if file, err = l.receive(ctx, source); err != nil {
+			return nil, fmt.Errorf("receive the archive: %w", err)
 		}
-		remove = func() { _ = os.Remove(path) }
+	default:
+		if file, err = os.Open(source); err != nil {
+			return nil, finding.Usagef("read archive: %w", err).WithHint("nothing was imported")
+		}
 	}
 	if l.sum == "" {
-		return path, remove, nil
+		return file, nil
 	}
-	sum, err := images.FileDigest(path)
+	sum, err := images.FileDigest(file)
 	if err == nil && sum != l.sum {
 		err = finding.Usagef("read archive: its SHA-256 is %s, want %s", sum, l.sum).WithHint("nothing was imported")
 	}
 	if err != nil {
-		remove()
-		return "", nil, err
+		return nil, errors.Join(err, file.Close())
 	}
-	return path, remove, nil
+	return file, nil
 }
 
-func (l *imageLoader) receive(ctx context.Context, source string) (path string, err error) {
+// receive copies the archive to a file that has no name any more, and is gone with this process.
+func (l *imageLoader) receive(ctx context.Context, source string) (*os.File, error) {
 	in := l.streams.In
 	if source != "-" {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, source, nil)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		answer, err := http.DefaultClient.Do(request)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		defer func() { _ = answer.Body.Close() }() // it was read
 		if answer.StatusCode != http.StatusOK {
-			return "", fmt.Errorf("the server responds %s", answer.Status)
+			return nil, fmt.Errorf("the server responds %s", answer.Status)
 		}
 		in = answer.Body
 	}
-	file, err := os.CreateTemp("", "ccmadm-images-*.tar")
+	file, err := os.CreateTemp(spoolDir(l.streams.Getenv("TMPDIR")), "ccmadm-images-*.tar")
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	_, err = io.Copy(file, in)
-	if err = errors.Join(err, file.Close()); err != nil {
-		return "", errors.Join(err, os.Remove(file.Name()))
+	if err = os.Remove(file.Name()); err == nil {
+		_, err = io.Copy(file, in)
 	}
-	return file.Name(), nil
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+// spoolDir is where large files go that are gone soon, if TMPDIR does not say: /tmp is in memory on many machines. A container may have
+// no /var/tmp.
+func spoolDir(tmpdir string) string {
+	const large = "/var/tmp"
+	if info, err := os.Stat(large); tmpdir != "" || err != nil || !info.IsDir() {
+		return tmpdir // empty: what the system has
+	}
+	return large
 }

@@ -183,3 +183,20 @@ func TestImagesLoad_BadInput(t *testing.T) {
 		}
 	}
 }
+
+// An archive that comes from elsewhere is not put into memory, where a machine has /tmp there, and is not left behind.
+func TestImagesLoad_Spool(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	if _, code, err := runImages(t, "no tar", "load", "-"); code != finding.ExitUsage || !strings.Contains(err.Error(), "read archive "+dir) {
+		t.Errorf("exit status %d, %v", code, err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left are %v, %v", left, err)
+	}
+	if info, err := os.Stat("/var/tmp"); err == nil && info.IsDir() {
+		if got := spoolDir(""); got != "/var/tmp" {
+			t.Errorf("without TMPDIR it is %q", got)
+		}
+	}
+}

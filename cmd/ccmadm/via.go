@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"slices"
 	"strings"
 
@@ -55,7 +56,7 @@ func checkParallel(r *fleet.Remote) error {
 }
 
 // everywhere has every node import an archive of images.
-func (l *imageLoader) everywhere(ctx context.Context, m *machine.Machine, path string, archive *images.Archive) error {
+func (l *imageLoader) everywhere(ctx context.Context, m *machine.Machine, file *os.File, archive *images.Archive) error {
 	l.remote.Via = fleet.Via(l.via)
 	if l.remote.Via != fleet.ViaSSH && l.remote.Via != fleet.ViaPods {
 		return finding.Usagef("read --via: %q is none of %s, %s", l.via, fleet.ViaSSH, fleet.ViaPods)
@@ -77,7 +78,7 @@ func (l *imageLoader) everywhere(ctx context.Context, m *machine.Machine, path s
 	if err != nil {
 		return err
 	}
-	sum, err := images.FileDigest(path)
+	sum, err := images.FileDigest(file)
 	if err != nil {
 		return err
 	}
@@ -89,7 +90,7 @@ func (l *imageLoader) everywhere(ctx context.Context, m *machine.Machine, path s
 		l.address = own.String()
 	}
 	return fleet.ImageDelivery{
-		Env: env, Client: client, Remote: l.remote, File: path, Digest: sum, Address: l.address,
+		Env: env, Client: client, Remote: l.remote, File: file, Digest: sum, Address: l.address,
 		Here: func(ctx context.Context) error { return l.here(ctx, m, archive) },
 	}.Deliver(ctx, plan)
 }

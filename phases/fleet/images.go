@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -29,8 +31,9 @@ type ImageDelivery struct {
 	Env    *workflow.Env
 	Client kubernetes.Interface
 	Remote Remote
-	// File is the archive, and Digest its SHA-256 in hexadecimal digits.
-	File, Digest string
+	// File is the archive, which stays open, and Digest its SHA-256 in hexadecimal digits.
+	File   *os.File
+	Digest string
 	// Address is where pods reach this process: a host name or an IP address, without a port.
 	Address string
 	// Here imports it on this machine.
@@ -105,20 +108,19 @@ func (d ImageDelivery) to(ctx context.Context, n *Node, plan []*Node, url string
 	if err != nil {
 		return err
 	}
-	file, err := os.Open(d.File)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = file.Close() }() // it was read
 	task := append(Command{"images", "load", "-", "--sha256=" + d.Digest}, wanted.Flags()...)
-	return SSH{Env: d.Env, User: d.Remote.SSHUser, Takes: imagesTake}.Feed(ctx, n, task, file)
+	return SSH{Env: d.Env, User: d.Remote.SSHUser, Takes: imagesTake}.Feed(ctx, n, task, io.NewSectionReader(d.File, 0, math.MaxInt64))
 }
 
 // serve gives one file to clients that know its URL, which has a random path, until it is stopped.
-func serve(ctx context.Context, path, address string) (url string, stop func(), err error) {
+func serve(ctx context.Context, file *os.File, address string) (url string, stop func(), err error) {
+	info, err := file.Stat()
+	if err != nil {
+		return "", nil, fmt.Errorf("serve images to pods: %w", err)
+	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", ":0")
 	if err != nil {
-		return "", nil, fmt.Errorf("serve %s to pods: %w", path, err)
+		return "", nil, fmt.Errorf("serve %s to pods: %w", file.Name(), err)
 	}
 	secret := "/" + rand.Text()
 	server := &http.Server{
@@ -128,7 +130,8 @@ func serve(ctx context.Context, path, address string) (url string, stop func(), 
 				http.NotFound(w, r)
 				return
 			}
-			http.ServeFile(w, r, path)
+			w.Header().Set("Content-Type", "application/x-tar")
+			http.ServeContent(w, r, "", time.Time{}, io.NewSectionReader(file, 0, info.Size()))
 		}),
 	}
 	go func() { _ = server.Serve(listener) }() // it ends when it is closed

@@ -44,10 +44,7 @@ func TestImageDelivery_SSH(t *testing.T) {
 	m.Runner = client
 	machinetest.Put(t, m, machine.AdminConf, phasestest.TokenKubeconfig([]byte(phasestest.ReadCA(t, machinetest.NewCA(t)))))
 	env := kubelet.NewNode(m, kubelet.NodeOptions{}, workflow.Streams{Out: io.Discard, Err: io.Discard}, "test")
-	file := filepath.Join(t.TempDir(), "images.tar")
-	if err := os.WriteFile(file, []byte("images"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := archive(t)
 	here := 0
 	err := ImageDelivery{
 		Env: env, Remote: Remote{Via: ViaSSH, Parallel: 2}, File: file, Digest: "6b86",
@@ -76,11 +73,26 @@ func TestImageDelivery_SSH(t *testing.T) {
 	}
 }
 
-func TestServe(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "images.tar")
-	if err := os.WriteFile(file, []byte("images"), 0o600); err != nil {
+// archive is an open file whose name another one has by now.
+func archive(t *testing.T) *os.File {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "images.tar")
+	file, err := os.Create(path)
+	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = file.Close() })
+	if _, err := file.WriteString("images"); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Remove(path), os.WriteFile(path, []byte("others"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestServe(t *testing.T) {
+	file := archive(t)
 	url, stop, err := serve(t.Context(), file, "127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
