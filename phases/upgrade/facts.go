@@ -3,6 +3,7 @@ package upgrade
 import (
 	"context"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -196,7 +197,8 @@ func podUses(pod *corev1.Pod, n *planner.Node, here string) []planner.Use {
 	if len(pod.Spec.Containers) == 0 {
 		return nil
 	}
-	c, component := pod.Spec.Containers[0], planner.Component(pod.Labels[v1alpha1.ComponentLabel])
+	component := planner.Component(pod.Labels[v1alpha1.ComponentLabel])
+	c := ownContainer(pod, component)
 	if !n.ControlPlane && (component != planner.Manager || nodes.IsMirror(pod)) {
 		return nil // a worker's kubelet may show any pod as its own; who is a control plane it may not say
 	}
@@ -218,9 +220,19 @@ func podUses(pod *corev1.Pod, n *planner.Node, here string) []planner.Use {
 	})
 }
 
+// ownContainer is the container of a pod that has the component's name, or the first: a patch may have put others beside it.
+func ownContainer(pod *corev1.Pod, component planner.Component) corev1.Container {
+	i := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == string(component) })
+	return pod.Spec.Containers[max(i, 0)]
+}
+
+// containerUses are the component's arguments. What is before its program are those of one that starts it.
 func containerUses(c corev1.Container, at planner.Use) []planner.Use {
 	var list []planner.Use
 	args := slices.Concat(c.Command, c.Args)
+	args = args[1+slices.IndexFunc(args, func(arg string) bool {
+		return path.Base(arg) == string(at.Component) && !strings.HasPrefix(arg, "-")
+	}):]
 	for i, arg := range args {
 		if arg == "--"+planner.Gates && i+1 < len(args) {
 			arg += "=" + args[i+1]

@@ -14,6 +14,7 @@ import (
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/record"
 	"github.com/ccmadm/ccmadm/phases/settings"
+	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 	"github.com/ccmadm/ccmadm/templates"
 )
@@ -128,15 +129,15 @@ func proxiesForKubeadm(env *workflow.Env) (list []string, err error) {
 		}
 	}
 	seen := map[string]int{}
-	for _, component := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
-		pod, err := record.ReadStaticPod(env.Machine, filepath.Join(machine.ManifestDir, component+".yaml"))
+	for _, component := range []planner.Component{planner.APIServer, planner.ControllerManager, planner.Scheduler} {
+		pod, err := record.ReadStaticPod(env.Machine, filepath.Join(machine.ManifestDir, string(component)+".yaml"))
 		if err != nil {
 			return nil, err
 		}
 		if pod == nil || len(pod.Spec.Containers) == 0 {
 			continue
 		}
-		for _, v := range pod.Spec.Containers[0].Env {
+		for _, v := range ownContainer(pod, component).Env {
 			lower := strings.ToLower(v.Name)
 			if v.Value == "" || !strings.HasSuffix(lower, "_proxy") ||
 				env.Getenv(v.Name)+env.Getenv(lower)+env.Getenv(strings.ToUpper(lower)) != "" {

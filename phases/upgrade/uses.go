@@ -61,12 +61,10 @@ func manifestUses(m *machine.Machine, here string) ([]planner.Use, error) {
 		if err != nil {
 			return nil, err
 		}
-		if pod == nil {
+		if pod == nil || len(pod.Spec.Containers) == 0 {
 			continue
 		}
-		for _, container := range pod.Spec.Containers {
-			list = append(list, containerUses(container, planner.Use{Component: c, Where: path, Node: here, Rewritten: true})...)
-		}
+		list = append(list, containerUses(ownContainer(pod, c), planner.Use{Component: c, Where: path, Node: here, Rewritten: true})...)
 	}
 	return list, nil
 }

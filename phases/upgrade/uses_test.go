@@ -8,13 +8,36 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
 	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
 )
+
+// Patches put other containers into a static pod, and programs that start the component. Their arguments are not the component's.
+func TestManifestUses_ComponentsOwn(t *testing.T) {
+	m, _ := machinetest.New(t)
+	for component, containers := range map[string]string{
+		"kube-apiserver": "[{name: kms, args: [--cloud-provider=x]}, {name: kube-apiserver, command: [kube-apiserver, --v=2]}]",
+		"kube-scheduler": "[{name: s, command: [/go-runner, --log-file=/x, /usr/bin/kube-scheduler], args: [--v, '3', --leader-elect]}]",
+		"etcd":           "[{name: e, args: [--data-dir=/var/lib/etcd]}]",
+	} {
+		machinetest.Put(t, m, machine.ManifestDir+"/"+component+".yaml", "spec: {containers: "+containers+"}\n")
+	}
+	uses, err := manifestUses(m, "cp1")
+	var got []string
+	for _, u := range uses {
+		got = append(got, string(u.Component)+" "+u.Name)
+	}
+	want := []string{"kube-apiserver v", "kube-scheduler v", "kube-scheduler leader-elect", "etcd data-dir"}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
 
 // A kubelet that does not tell its feature gates has some for all that is known, on this machine, too. One is asked again.
 func TestKubeletUses_Unseen(t *testing.T) {
