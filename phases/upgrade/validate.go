@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/minors"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
@@ -106,7 +107,7 @@ func (u *Upgrade) lintPatches(m *machine.Machine, uses []planner.Use) ([]finding
 		dir = m.Path(dir)
 	}
 	minor := fmt.Sprintf("%d.%d", u.target.Major(), u.target.Minor())
-	list, err := kubeadm.LintPatches(dir, kubeadm.PatchedMinors{Kubeadm: minor, Components: minor, Runs: runsWith(uses)})
+	list, err := kubeadm.LintPatches(dir, kubeadm.PatchedMinors{Kubeadm: minor, Components: minor, Runs: runsWith(uses, minor)})
 	if errors.Is(err, fs.ErrNotExist) {
 		f := finding.PatchFile.New("", err.Error())
 		return []finding.Finding{f}, nil
@@ -114,15 +115,27 @@ func (u *Upgrade) lintPatches(m *machine.Machine, uses []planner.Use) ([]finding
 	return list, err
 }
 
-// runsWith tells arguments and feature gates that are in use, as far as the uses have all of a component: static pods'.
-func runsWith(uses []planner.Use) func(component, name string) bool {
+// runsWith tells arguments and feature gates that are in use, as far as the uses have all of a component: static pods'. One that
+// runs with anything that no minor has, up to this one, is a vendor's program, whose next minor may have more of that kind.
+func runsWith(uses []planner.Use, minor string) func(component, name string) bool {
 	return func(component, name string) bool {
 		switch c := planner.Component(component); c {
 		case planner.APIServer, planner.ControllerManager, planner.Scheduler, planner.Etcd:
-			return slices.ContainsFunc(uses, func(u planner.Use) bool { return u.Component == c && u.Name == name && u.Node != "" })
+			return slices.ContainsFunc(uses, func(u planner.Use) bool {
+				return u.Component == c && u.Node != "" && (u.Name == name || isVendors(u, minor))
+			})
 		}
 		return true
 	}
+}
+
+// isVendors tells of an argument or a feature gate that upstream's component has in no minor up to this one.
+func isVendors(u planner.Use, minor string) bool {
+	refusal, _ := minors.Load().Flag(string(u.Component), u.Name, minor)
+	if gate, is := strings.CutPrefix(u.Name, planner.GatePrefix); is {
+		refusal, _ = minors.Load().Gate(string(u.Component), gate, "", minor)
+	}
+	return refusal == minors.Unknown
 }
 
 // flags have a machine say whether it has them.

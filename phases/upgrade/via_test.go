@@ -290,7 +290,7 @@ func TestUpgrade_LintPatches(t *testing.T) {
 	}
 }
 
-// An argument that no minor has ends the component that kubeadm patches with it, unless it runs with it already.
+// An argument that no minor has ends the component that kubeadm patches with it, unless it runs with it, or another such one, already.
 func TestUpgrade_LintPatchesUnknown(t *testing.T) {
 	m, _ := machinetest.New(t)
 	machinetest.Put(t, m, "/p/etcd.yaml", "spec: {containers: [{name: etcd, command: [etcd, --vendors=1]}]}\n")
@@ -301,6 +301,9 @@ func TestUpgrade_LintPatchesUnknown(t *testing.T) {
 	}{
 		{planner.Use{}, finding.SeverityError},
 		{planner.Use{Component: planner.Etcd, Name: "vendors", Node: "cp2"}, finding.SeverityWarning},
+		{planner.Use{Component: planner.Etcd, Name: "vendors-former", Node: "cp2"}, finding.SeverityWarning},
+		{planner.Use{Component: planner.Etcd, Name: "data-dir", Node: "cp2"}, finding.SeverityError},
+		{planner.Use{Component: planner.Etcd, Name: "experimental-initial-corrupt-check", Node: "cp2"}, finding.SeverityError},
 		{planner.Use{Component: planner.Etcd, Name: "vendors", Where: "ConfigMap/kube-system/kubeadm-config"}, finding.SeverityError},
 		{planner.Use{Component: planner.APIServer, Name: "vendors", Node: "cp2"}, finding.SeverityError},
 	} {
