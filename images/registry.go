@@ -52,8 +52,7 @@ func Complete(ref string) (string, error) {
 		return "", err
 	}
 	rest, is := strings.CutPrefix(parsed.Name(), name.DefaultRegistry+"/")
-	switch {
-	case !is || strings.HasPrefix(ref, "localhost/"): // which the library takes for a user of Docker Hub
+	if !is || strings.HasPrefix(ref, "localhost/") { // which the library takes for a user of Docker Hub
 		return rest, nil
 	}
 	return "docker.io/" + rest, nil
