@@ -37,7 +37,8 @@ type part struct {
 }
 
 // Save writes the images of these references, for these architectures of Linux, into out as an OCI image layout in a tar. There
-// they have their complete references. The errors name each reference that the source lacks, lacks for an architecture, or cannot be asked for. Then nothing was written.
+// they have their complete references. The errors name each reference that the source lacks, lacks for an architecture, or cannot
+// be asked for. Then nothing was written.
 func Save(ctx context.Context, out io.Writer, from Source, refs, archs []string) error {
 	index := v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex, Manifests: []v1.Descriptor{}}
 	parts := map[v1.Hash]part{}

@@ -11,6 +11,7 @@ import (
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
+	"github.com/ccmadm/ccmadm/phases/phasestest"
 	"github.com/ccmadm/ccmadm/phases/record"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
@@ -43,7 +44,7 @@ func TestAdopted(t *testing.T) {
 			if tt.before != "" {
 				machinetest.Put(t, m, machine.StateFile, tt.before)
 			}
-			file, err := kubeadm.Parse("", []byte("apiVersion: kubeadm.k8s.io/v1beta4\nkind: InitConfiguration\nnodeRegistration: {name: cp1}\n"))
+			file, err := kubeadm.Parse("", []byte(phasestest.InitConfig))
 			if err != nil {
 				t.Fatal(err)
 			}
