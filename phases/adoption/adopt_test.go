@@ -48,7 +48,8 @@ func TestAdopted(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := workflow.NewRun(m, workflow.Inputs{Role: kubeadm.RoleInit, Operation: record.Ordinary{}}, workflow.Streams{Out: t.Output(), Err: t.Output()}, "test")
+			in := workflow.Inputs{Role: kubeadm.RoleInit, Operation: record.Ordinary{}}
+			r := workflow.NewRun(m, in, workflow.Streams{Out: t.Output(), Err: t.Output()}, "test")
 			r.KubeadmFile = file
 			if err := adopted().Run(t.Context(), r); err != nil {
 				t.Fatal(err)
