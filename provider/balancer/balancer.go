@@ -227,7 +227,7 @@ func (b *Balancer) pass(ctx context.Context) (time.Time, error) {
 	for _, r := range b.refused {
 		wake = sooner(wake, r.until, now)
 	}
-	return b.ready.wake(wake, now), err
+	return sooner(wake, b.ready.next(), now), err
 }
 
 // sooner is the earlier of two moments, of which the first may be none, and the second is none if it was before now.

@@ -42,12 +42,13 @@ func (r readiness) observe(now time.Time, hosts []*allocator.Host) (lately map[t
 	return lately
 }
 
-// wake is when the first of them loses its addresses, or the given time, if that is sooner.
-func (r readiness) wake(wake, now time.Time) time.Time {
+// next is when the first of them loses its addresses; the zero time: none does.
+func (r readiness) next() time.Time {
+	var first time.Time
 	for _, since := range r {
-		if !since.IsZero() {
-			wake = sooner(wake, since.Add(unreadyTime), now)
+		if end := since.Add(unreadyTime); !since.IsZero() && (first.IsZero() || end.Before(first)) {
+			first = end
 		}
 	}
-	return wake
+	return first
 }

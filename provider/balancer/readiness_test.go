@@ -32,8 +32,8 @@ func TestReadiness(t *testing.T) {
 		look(time.Second, corev1.ConditionTrue)
 	}
 	look(time.Hour, corev1.ConditionUnknown)
-	if wake := r.wake(time.Time{}, now); wake != now.Add(unreadyTime) {
-		t.Errorf("the next look is at %s, want %s later", wake, unreadyTime)
+	if next := r.next(); next != now.Add(unreadyTime) {
+		t.Errorf("the next look is at %s, want %s later", next, unreadyTime)
 	}
 	if look(unreadyTime, corev1.ConditionUnknown) || len(r) > 0 {
 		t.Error("a Node that is not Ready keeps its addresses")

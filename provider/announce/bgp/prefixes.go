@@ -1,7 +1,6 @@
 package bgp
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -30,27 +29,4 @@ func exceeded(state apiutil.PeerState) bool {
 func tooManyPrefixes() string {
 	return fmt.Sprintf("session ended: the router sends more than %d routes, and is asked again each minute: it should send none to Nodes",
 		maxPrefixes)
-}
-
-// beginAfterPause makes the session again that GoBGP has ended, unless it was replaced before, or the speaker is closed. It needs s.mu.
-func (s *Speaker) beginAfterPause(ctx context.Context, address string) {
-	for name, session := range s.sessions {
-		if session.GetConf().GetNeighborAddress() != address || s.exceeding[name] == session {
-			continue
-		}
-		s.exceeding[name] = session
-		go func() {
-			again := wait(ctx, s.prefixesPause)
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if s.exceeding[name] != session {
-				return // another one waits
-			}
-			delete(s.exceeding, name)
-			// Its end is an event like that of the one before: one that is up by now stays.
-			if again && s.sessions[name] == session && !s.established[address] {
-				s.replace(ctx, name, session)
-			}
-		}()
-	}
 }

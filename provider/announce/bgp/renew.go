@@ -88,6 +88,29 @@ func (s *Speaker) replace(ctx context.Context, name string, session *api.Peer) {
 	}
 }
 
+// beginAfterPause makes the session again that GoBGP has ended, unless it was replaced before, or the speaker is closed. It needs s.mu.
+func (s *Speaker) beginAfterPause(ctx context.Context, address string) {
+	for name, session := range s.sessions {
+		if session.GetConf().GetNeighborAddress() != address || s.exceeding[name] == session {
+			continue
+		}
+		s.exceeding[name] = session
+		go func() {
+			again := wait(ctx, s.prefixesPause)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if s.exceeding[name] != session {
+				return // another one waits
+			}
+			delete(s.exceeding, name)
+			// Its end is an event like that of the one before: one that is up by now stays.
+			if again && s.sessions[name] == session && !s.established[address] {
+				s.replace(ctx, name, session)
+			}
+		}()
+	}
+}
+
 // wait returns whether d has passed before the speaker was closed.
 func wait(ctx context.Context, d time.Duration) bool {
 	select {
