@@ -134,12 +134,12 @@ curl -fLO $URL/SHA256SUMS -fLO $URL/ccmadm_${VERSION}_linux_amd64.tar.gz`
 	verifySignature = `curl -fLO $URL/SHA256SUMS.sig
 openssl base64 -d -A -in SHA256SUMS.sig -out SHA256SUMS.der
 openssl dgst -sha256 -verify cosign.pub -signature SHA256SUMS.der SHA256SUMS`
-	verifySums       = `sha256sum --check --ignore-missing --strict SHA256SUMS`
+	verifySums       = `grep " ccmadm_${VERSION}_linux_amd64.tar.gz\$" SHA256SUMS | sha256sum --check --strict`
 	verifyProvenance = `curl -fLO $URL/ccmadm_${VERSION}_provenance.json
-sha256sum --check --ignore-missing --strict SHA256SUMS
+grep " ccmadm_${VERSION}_provenance.json\$" SHA256SUMS | sha256sum --check --strict
 jq .predicate.buildDefinition.resolvedDependencies ccmadm_${VERSION}_provenance.json`
 	verifySBOM = `curl -fLO $URL/ccmadm_${VERSION}_linux_amd64.tar.gz.spdx.json
-sha256sum --check --ignore-missing --strict SHA256SUMS
+grep " ccmadm_${VERSION}_linux_amd64.tar.gz.spdx.json\$" SHA256SUMS | sha256sum --check --strict
 jq -r '.packages[].externalRefs[]?.referenceLocator' ccmadm_${VERSION}_linux_amd64.tar.gz.spdx.json`
 )
 
@@ -167,7 +167,8 @@ func (l *lab) followVerify(t *testing.T, version string) {
 		}
 	}
 	// The page's commands without its downloads, which would bring the true file again.
-	checks := regexp.MustCompile(`(?m)^curl .*\n`).ReplaceAllString(strings.Join([]string{verifySignature, verifySums}, "\n"), "")
+	all := strings.Join([]string{"VERSION=" + version, verifySignature, verifySums, verifyProvenance, verifySBOM}, "\n")
+	checks := regexp.MustCompile(`(?m)^curl .*\n`).ReplaceAllString(all, "")
 	for _, file := range []string{
 		"SHA256SUMS", "SHA256SUMS.der", "ccmadm_" + version + "_linux_amd64.tar.gz", "ccmadm_" + version + "_provenance.json",
 		"ccmadm_" + version + "_linux_amd64.tar.gz.spdx.json",
@@ -246,7 +247,7 @@ func (l *lab) followKrew(t *testing.T, version string) {
 // The commands of docs/tasks/install.md for Debian.
 const (
 	installDeb = `curl -fLO $URL/ccmadm_${VERSION#v}_amd64.deb &&
-  sha256sum --check --ignore-missing --strict SHA256SUMS &&
+  grep " ccmadm_${VERSION#v}_amd64.deb\$" SHA256SUMS | sha256sum --check --strict &&
   sudo apt-get install ./ccmadm_${VERSION#v}_amd64.deb &&
   sudo apt-mark hold ccmadm`
 	installApt = `sudo install -m 644 ccmadm-archive-keyring.asc /usr/share/keyrings/
@@ -282,6 +283,11 @@ func (l *lab) followDeb(t *testing.T, version string) {
 		if r := l.sh(t, "w2", "command -v ccmadm || ls -d /usr/share/doc/ccmadm /usr/lib/systemd/system/ccmadm*"); r.code == 0 {
 			t.Errorf("the package was removed, and left\n%s", r.out)
 		}
+	}
+	// A signed list of an older release names another file: that is no verification, and nothing is installed.
+	replay := "sed -i s/" + strings.TrimPrefix(version, "v") + "/0.0.1/ SHA256SUMS\n" + installDeb
+	if r := l.sh(t, "w2", "export DEBIAN_FRONTEND=noninteractive; "+verifying(version, replay)+"\ndpkg -s ccmadm"); r.code == 0 {
+		t.Errorf("a package that the list does not name is installed:\n%s", r.out)
 	}
 	// Another key is refused, and nothing is installed.
 	l.must(t, "w2", "sed -i 's/ccmadm-archive-keyring.asc/debian-archive-keyring.gpg/' /etc/apt/sources.list.d/ccmadm.list")
