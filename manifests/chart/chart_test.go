@@ -58,6 +58,29 @@ func TestFiles(t *testing.T) {
 	}
 }
 
+// Helm deletes what a release no longer has. Definitions are kept, because what users wrote goes with them.
+func TestFiles_DefinitionsAreKept(t *testing.T) {
+	files, err := Files("v1.2.3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	number := 0
+	for name, data := range files {
+		for text := range strings.SplitSeq(string(data), "\n---\n") {
+			if !strings.Contains(text, "\nkind: CustomResourceDefinition\n") {
+				continue
+			}
+			number++
+			if !strings.Contains(text, "\n    helm.sh/resource-policy: keep\n") {
+				t.Errorf("%s: a definition is deleted with the release:\n%.300s", name, text)
+			}
+		}
+	}
+	if number == 0 {
+		t.Error("the chart has no definitions")
+	}
+}
+
 func TestChartVersion(t *testing.T) {
 	for version, want := range map[string]string{"v1.2.3": "1.2.3", "v1.2.3-rc.1": "1.2.3-rc.1", "dev": "0.0.0-dev", "v1": "0.0.0-dev"} {
 		if got := chartVersion(version); got != want {

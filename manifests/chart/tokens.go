@@ -64,6 +64,7 @@ func tokens(p *templates.Profile, version string) templates.Values {
 // are left out where the value is empty, and nowhere else.
 func template(p *templates.Profile, version string, o *manifests.Object) (string, error) {
 	o = o.DeepCopy()
+	keep(o)
 	placed := map[string]string{}
 	place := func(text string) string {
 		name := fmt.Sprintf("ccmadm-chart-place-%d", len(placed))
@@ -104,6 +105,20 @@ func template(p *templates.Profile, version string, o *manifests.Object) (string
 		m := line.FindStringSubmatch(found)
 		return strings.NewReplacer("%LINE%", m[1]+m[2]+":", "%INDENT%", fmt.Sprint(len(m[1]))).Replace(placed[m[3]])
 	}), nil
+}
+
+// keep has Helm leave a CustomResourceDefinition in the cluster when a release no longer has it: a revision without the agent would
+// delete every AddressPool and BGPPeer with it.
+func keep(o *manifests.Object) {
+	if o.GetKind() != "CustomResourceDefinition" {
+		return
+	}
+	annotations := o.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations["helm.sh/resource-policy"] = "keep"
+	o.SetAnnotations(annotations)
 }
 
 // containers are those of the object's pods.

@@ -13,7 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"helm.sh/helm/v4/pkg/action"
 	"helm.sh/helm/v4/pkg/kube"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/discovery"
@@ -88,6 +90,9 @@ func everything(t *testing.T, config *rest.Config) map[string]bool {
 				continue
 			}
 			objects, err := client.Resource(gv.WithResource(r.Name)).List(t.Context(), metav1.ListOptions{})
+			if apierrors.IsNotFound(err) { // its definition was deleted meanwhile
+				continue
+			}
 			if err != nil {
 				t.Fatalf("list %s: %v", r.Name, err)
 			}
@@ -124,7 +129,7 @@ func configuration(t *testing.T, kubeconfig string) *action.Configuration {
 }
 
 // Installed with all there is, upgraded to another mode without the agent, and removed: each time the cluster has what render
-// prints, and at the end what it had before.
+// prints. Definitions stay, and what users have written with them; once they are deleted, the cluster has what it had before.
 func TestCluster(t *testing.T) {
 	chart := writeChart(t)
 	kubeconfig, config := start(t)
@@ -138,24 +143,76 @@ func TestCluster(t *testing.T) {
 	if _, err := install.Run(chart, first); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, config, before, []string{
+	withRoutes := []string{
 		"--provider=onprem", "--cluster-name=ber1", "--mode=DaemonSet", "--pod-network-cidr=10.244.0.0/16", "--routes",
 		"--serving-certificates", "--serving-certificate-ranges=198.18.0.0/24",
-	})
+	}
+	expect(t, config, before, withRoutes)
 
+	kept := maps.Clone(before)
+	kept[createPool(t, config)] = true
+	for _, name := range cleanUp(t) {
+		kept["CustomResourceDefinition /"+name] = true
+	}
 	upgrade := action.NewUpgrade(configuration(t, kubeconfig))
 	upgrade.Namespace, upgrade.WaitStrategy = "kube-system", kube.HookOnlyStrategy
 	if _, err := upgrade.Run("ccmadm", chart, values{"provider": "onprem", "clusterName": "ber1", "mode": "Deployment"}); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, config, before, []string{"--provider=onprem", "--cluster-name=ber1", "--mode=Deployment"})
+	expect(t, config, kept, []string{"--provider=onprem", "--cluster-name=ber1", "--mode=Deployment"})
+
+	rollback := action.NewRollback(configuration(t, kubeconfig))
+	rollback.Version, rollback.WaitStrategy = 1, kube.HookOnlyStrategy
+	if err := rollback.Run("ccmadm"); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, config, kept, withRoutes)
 
 	uninstall := action.NewUninstall(configuration(t, kubeconfig))
 	uninstall.WaitStrategy = kube.HookOnlyStrategy
 	if _, err := uninstall.Run("ccmadm"); err != nil {
 		t.Fatal(err)
 	}
+	expect(t, config, kept, nil)
+	definitions := dynamic.NewForConfigOrDie(config).Resource(schema.GroupVersionResource{
+		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+	})
+	for _, name := range cleanUp(t) {
+		if err := definitions.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	expect(t, config, before, nil)
+}
+
+// createPool writes what a user would, and names it as everything does.
+func createPool(t *testing.T, config *rest.Config) string {
+	t.Helper()
+	pool := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "ccmadm.dev/v1alpha1", "kind": "AddressPool", "metadata": map[string]any{"name": "lan"},
+		"spec": map[string]any{"ranges": []any{"192.0.2.50-192.0.2.99"}},
+	}}
+	client := dynamic.NewForConfigOrDie(config)
+	pools := client.Resource(schema.GroupVersionResource{Group: "ccmadm.dev", Version: "v1alpha1", Resource: "addresspools"})
+	if _, err := pools.Create(t.Context(), pool, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return "AddressPool /lan"
+}
+
+// cleanUp are the definitions that the page has its readers delete.
+func cleanUp(t *testing.T) []string {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/tasks/helm-and-kustomize.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, found := strings.Cut(string(page), "\nkubectl delete crd ")
+	names, _, _ := strings.Cut(after, "\n```")
+	if !found {
+		t.Fatal("the page deletes no definitions")
+	}
+	return strings.Fields(strings.ReplaceAll(names, "\\\n", " "))
 }
 
 // expect waits until the cluster has what it had before, what render prints with the flags, and Helm's own Secrets.
