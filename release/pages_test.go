@@ -18,11 +18,11 @@ const verifyPage, installPage = "../docs/tasks/verify-a-release.md", "../docs/ta
 // machine only print that they were called.
 func TestPages(t *testing.T) {
 	p := follow(t, made.dir)
-	p.put(t, publicKeyName, read(t, made.publicKey()))
 	for _, tt := range []struct {
 		page, block string
 		want        []string
 	}{
+		{verifyPage, "-fLO $URL/cosign.pub", []string{"cosign.pub: OK", "ccmadm-archive-keyring.asc: OK"}},
 		{verifyPage, "openssl dgst", []string{"Verified OK"}},
 		{verifyPage, `_linux_amd64.tar.gz\$" SHA256SUMS`, []string{"ccmadm_v0.1.0_linux_amd64.tar.gz: OK"}},
 		{verifyPage, "_provenance.json\n", []string{"ccmadm_v0.1.0_provenance.json: OK", "resolvedDependencies"}},
@@ -34,6 +34,24 @@ func TestPages(t *testing.T) {
 		for _, want := range tt.want {
 			if err != nil || !strings.Contains(out, want) {
 				t.Errorf("%s: the block with %q: error %v, want %q in\n%s", tt.page, tt.block, err, want, out)
+			}
+		}
+	}
+}
+
+// TestPages_Keys: a key that the list has with another digest, or not at all, is not one of the release.
+func TestPages_Keys(t *testing.T) {
+	for _, key := range []string{publicKeyName, "ccmadm-archive-keyring.asc"} {
+		changed, gone := copied(t), copied(t)
+		flip(t, filepath.Join(changed, key))
+		list := string(read(t, filepath.Join(gone, sumsName)))
+		list = regexp.MustCompile(`(?m)^.* `+regexp.QuoteMeta(key)+"\n").ReplaceAllString(list, "")
+		if err := os.WriteFile(filepath.Join(gone, sumsName), []byte(list), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		for served, want := range map[string]string{changed: key + ": FAILED", gone: "no properly formatted checksum lines found"} {
+			if out, err := follow(t, served).run(t, verifyPage, "-fLO $URL/cosign.pub"); err == nil || !strings.Contains(out, want) {
+				t.Errorf("error %v, want %q in\n%s", err, want, out)
 			}
 		}
 	}
@@ -60,7 +78,9 @@ func TestPages_Replay(t *testing.T) {
 		}
 	}
 	p := follow(t, server)
-	p.put(t, publicKeyName, read(t, made.publicKey()))
+	if err := os.WriteFile(filepath.Join(p.dir, publicKeyName), read(t, made.publicKey()), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	if out, err := p.run(t, verifyPage, "openssl dgst"); err != nil {
 		t.Fatalf("the older list is signed: %v\n%s", err, out)
 	}
@@ -97,13 +117,6 @@ func follow(t *testing.T, served string) *reader {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return p
-}
-
-func (p *reader) put(t *testing.T, name string, data []byte) {
-	t.Helper()
-	if err := os.WriteFile(filepath.Join(p.dir, name), data, 0o644); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // run has a shell run the one block of a page that has a text, and stop at the first command that fails.

@@ -24,6 +24,11 @@ const web = clientMachine
 // word. What they download is a folder that `make release` wrote: the files at github.com, the images at ghcr.io.
 func TestReleased(t *testing.T) {
 	version := releasedVersion(t)
+	for _, key := range []string{"cosign.pub", "ccmadm-archive-keyring.asc"} {
+		if _, err := os.Stat(filepath.Join(*distFolder, key)); err != nil {
+			t.Fatalf("%v: the release is not signed; docs/contributing/releasing.md names the keys", err)
+		}
+	}
 	l := boot(t, "released", 1, 3)
 	l.publish(t, version)
 	for _, m := range []string{"cp1", "w1", "w2"} {
@@ -131,6 +136,9 @@ func (l *lab) followReadme(t *testing.T, version string) {
 const (
 	verifyDownload = `URL=https://github.com/ccmadm/ccmadm/releases/download/$VERSION
 curl -fLO $URL/SHA256SUMS -fLO $URL/ccmadm_${VERSION}_linux_amd64.tar.gz`
+	verifyKeys = `curl -fLO $URL/cosign.pub -fLO $URL/ccmadm-archive-keyring.asc &&
+  grep " cosign.pub\$" SHA256SUMS | sha256sum --check --strict &&
+  grep " ccmadm-archive-keyring.asc\$" SHA256SUMS | sha256sum --check --strict`
 	verifySignature = `curl -fLO $URL/SHA256SUMS.sig
 openssl base64 -d -A -in SHA256SUMS.sig -out SHA256SUMS.der
 openssl dgst -sha256 -verify cosign.pub -signature SHA256SUMS.der SHA256SUMS`
@@ -151,15 +159,10 @@ func verifying(version string, list ...string) string {
 // followVerify verifies what was downloaded, and again each file after one byte of it was changed.
 func (l *lab) followVerify(t *testing.T, version string) {
 	t.Helper()
-	key, err := os.ReadFile(filepath.Join(*distFolder, "cosign.pub"))
-	if err != nil {
-		t.Fatalf("%v: the release is not signed; docs/contributing/releasing.md names the keys", err)
-	}
-	l.must(t, "w2", "mkdir /root/verify")
-	l.putOn(t, "w2", "/root/verify/cosign.pub", string(key))
-	out := l.must(t, "w2", verifying(version, verifySignature, verifySums, verifyProvenance, verifySBOM))
+	l.must(t, "w2", "mkdir -p /root/verify")
+	out := l.must(t, "w2", verifying(version, verifyKeys, verifySignature, verifySums, verifyProvenance, verifySBOM))
 	for _, want := range []string{
-		"Verified OK", "ccmadm_" + version + "_linux_amd64.tar.gz: OK", "_provenance.json: OK", ".spdx.json: OK", "pkg:golang/k8s.io/client-go@",
+		"cosign.pub: OK", "ccmadm-archive-keyring.asc: OK", "Verified OK", "ccmadm_" + version + "_linux_amd64.tar.gz: OK", "_provenance.json: OK", ".spdx.json: OK", "pkg:golang/k8s.io/client-go@",
 		`"gitCommit"`,
 	} {
 		if !strings.Contains(out, want) {
@@ -259,11 +262,6 @@ sudo apt-get update && sudo apt-get install ccmadm=${VERSION#v} && sudo apt-mark
 // followDeb installs the package, removes it, and installs it from the folder as a repository of apt; no unit is enabled or runs.
 func (l *lab) followDeb(t *testing.T, version string) {
 	t.Helper()
-	keyring, err := os.ReadFile(filepath.Join(*distFolder, "ccmadm-archive-keyring.asc"))
-	if err != nil {
-		t.Fatalf("%v: the release is not signed; docs/contributing/releasing.md names the keys", err)
-	}
-	l.putOn(t, "w2", "/root/ccmadm-archive-keyring.asc", string(keyring))
 	l.must(t, "w2", "mkdir -p /root/verify")
 	// The machine reaches no other source.
 	l.must(t, "w2", "mkdir -p /root/apt && mv /etc/apt/sources.list* /root/apt/ 2>/dev/null; mkdir -p /etc/apt/sources.list.d")
@@ -273,7 +271,7 @@ func (l *lab) followDeb(t *testing.T, version string) {
 	// What the page says of candidates: it differs for them alone.
 	byVersion := strings.Replace(installApt, "=${VERSION#v}", "="+strings.Replace(strings.TrimPrefix(version, "v"), "-", "~", 1), 1)
 	for _, way := range []string{installDeb, byVersion} {
-		out := l.must(t, "w2", "export DEBIAN_FRONTEND=noninteractive; "+verifying(version, "cp ../ccmadm-archive-keyring.asc .", way, installed))
+		out := l.must(t, "w2", "export DEBIAN_FRONTEND=noninteractive; "+verifying(version, verifyKeys, way, installed))
 		for _, want := range []string{version, "/usr/share/man/man1/ccmadm.1.gz", "bash-completion"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("no %q in\n%.3000s", want, out)
