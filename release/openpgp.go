@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"crypto"
 	"fmt"
 	"io"
@@ -13,7 +14,7 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
 )
 
-// openPGP signs the metadata of repositories, as apt and dnf want it.
+// openPGP signs the metadata of repositories, as apt and dnf want it, and packages of rpm.
 type openPGP struct {
 	entity *openpgp.Entity
 	config *packet.Config
@@ -74,6 +75,13 @@ func (o *openPGP) detachSign(from, to string) error {
 	}
 	defer func() { _ = f.Close() }()
 	return create(to, func(w io.Writer) error { return openpgp.ArmoredDetachSign(w, o.entity, f, o.config) })
+}
+
+// sign returns a detached signature, not armored, as packages of rpm have it.
+func (o *openPGP) sign(data io.Reader) ([]byte, error) {
+	var signature bytes.Buffer
+	err := openpgp.DetachSign(&signature, o.entity, data, o.config)
+	return signature.Bytes(), err
 }
 
 func (o *openPGP) writePublicKey(file string) error {

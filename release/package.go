@@ -19,6 +19,10 @@ func packagers() []nfpm.Packager { return []nfpm.Packager{deb.Default, rpm.Defau
 
 // packageInfo describes the package of ccmadm, without its files. It has no scripts: units are installed, not enabled.
 func (r *release) packageInfo(on platform) *nfpm.Info {
+	signature := nfpm.RPMSignature{}
+	if r.openPGP != nil { // dnf and rpm want it of each package; apt takes that of the repository
+		signature.SignFn = r.openPGP.sign
+	}
 	return nfpm.WithDefaults(&nfpm.Info{
 		Name: "ccmadm", Version: r.version, Arch: on.arch, Platform: on.os, Section: "admin", Priority: "optional",
 		Maintainer: "ccmadm maintainers <maintainers@users.noreply.github.com>", Vendor: "ccmadm", Homepage: repository,
@@ -29,7 +33,7 @@ func (r *release) packageInfo(on platform) *nfpm.Info {
 			"cloud-controller-manager and reports every failure with its cause.",
 		Overridables: nfpm.Overridables{
 			Suggests: []string{"kubeadm"},
-			RPM:      nfpm.RPM{BuildHost: "localhost", Summary: "kubeadm for external clouds"},
+			RPM:      nfpm.RPM{BuildHost: "localhost", Summary: "kubeadm for external clouds", Signature: signature},
 		},
 	})
 }
@@ -41,7 +45,7 @@ func (r *release) packageName(kind nfpm.Packager, on platform) string {
 
 func (r *release) writePackage(ctx context.Context, file string, kind nfpm.Packager, on platform) error {
 	info := r.packageInfo(on)
-	contents, err := r.packageContents(ctx, on)
+	contents, err := r.packageContents(ctx, kind, on)
 	if err != nil {
 		return err
 	}
@@ -50,12 +54,12 @@ func (r *release) writePackage(ctx context.Context, file string, kind nfpm.Packa
 }
 
 // packageContents stages every file of the package, and returns where it goes.
-func (r *release) packageContents(ctx context.Context, on platform) (files.Contents, error) {
+func (r *release) packageContents(ctx context.Context, kind nfpm.Packager, on platform) (files.Contents, error) {
 	binary, err := r.binary(ctx, "ccmadm", on)
 	if err != nil {
 		return nil, err
 	}
-	staged, err := r.sharedFiles(ctx)
+	staged, err := r.sharedFiles(ctx, kind)
 	if err != nil {
 		return nil, err
 	}

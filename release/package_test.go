@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"compress/gzip"
 	"encoding/xml"
 	"io"
@@ -11,17 +12,19 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ProtonMail/go-crypto/openpgp"
 	"github.com/google/go-cmp/cmp"
 	"github.com/sassoftware/go-rpmutils"
 )
 
-// installed are files that both packages have, beside man pages.
-func installed() []string {
+// installed are files that both packages have, beside man pages. The folder is where zsh looks for completions.
+func installed(zsh string) []string {
 	return []string{
+		"/usr/share/zsh/" + zsh + "/_ccmadm",
 		"/usr/bin/ccmadm",
 		"/usr/lib/systemd/system/ccmadm-certs.service", "/usr/lib/systemd/system/ccmadm-certs.timer",
 		"/usr/lib/systemd/system/ccmadm-kubelet.service",
-		"/usr/share/bash-completion/completions/ccmadm", "/usr/share/zsh/vendor-completions/_ccmadm",
+		"/usr/share/bash-completion/completions/ccmadm",
 		"/usr/share/fish/vendor_completions.d/ccmadm.fish",
 		"/usr/share/doc/ccmadm/changelog.gz", "/usr/share/doc/ccmadm/copyright", "/usr/share/lintian/overrides/ccmadm",
 		"/usr/share/man/man1/ccmadm.1.gz", "/usr/share/man/man1/ccmadm-certs-renew.1.gz",
@@ -31,7 +34,7 @@ func installed() []string {
 func TestDeb(t *testing.T) {
 	file := filepath.Join(made.dir, "ccmadm_0.1.0_amd64.deb")
 	list := run(t, "dpkg-deb", "-c", file)
-	for _, path := range installed() {
+	for _, path := range installed("vendor-completions") {
 		if !strings.Contains(list, " ."+path+"\n") && !strings.Contains(list, " "+path+"\n") {
 			t.Errorf("the package lacks %s", path)
 		}
@@ -112,7 +115,7 @@ func TestRPM(t *testing.T) {
 			t.Errorf("owner of %s is %s", f.Name(), f.UserName())
 		}
 	}
-	for _, path := range installed() {
+	for _, path := range installed("site-functions") {
 		if !slices.Contains(names, path) {
 			t.Errorf("the package lacks %s", path)
 		}
@@ -124,6 +127,36 @@ func TestRPM(t *testing.T) {
 	}
 	if diff := cmp.Diff(rpmVersion{"0", "0.1.0", "1"}, p.version); diff != "" {
 		t.Errorf("version (-want +got):\n%s", diff)
+	}
+}
+
+// TestRPM_Signature: rpm and dnf verify each package by itself, with the key of the repository.
+func TestRPM_Signature(t *testing.T) {
+	ring := func(file string) openpgp.EntityList {
+		keys, err := openpgp.ReadArmoredKeyRing(bytes.NewReader(read(t, file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return keys
+	}
+	other := filepath.Join(t.TempDir(), "other.asc")
+	if err := writeGPGKey(other); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"ccmadm-0.1.0-1.x86_64.rpm", "ccmadm-0.1.0-1.aarch64.rpm"} {
+		data := read(t, filepath.Join(made.dir, name))
+		_, found, err := rpmutils.Verify(bytes.NewReader(data), ring(filepath.Join(made.dir, "ccmadm-archive-keyring.asc")))
+		if err != nil || len(found) == 0 {
+			t.Errorf("%s: %d signatures, error %v", name, len(found), err)
+			continue
+		}
+		// Of the commit's time, so that the same commit gives the same bytes.
+		if made := found[0].CreationTime.UTC(); made.Year() != 2025 {
+			t.Errorf("%s was signed at %s", name, made)
+		}
+		if _, _, err := rpmutils.Verify(bytes.NewReader(data), ring(other)); err == nil {
+			t.Errorf("%s is signed by another key", name)
+		}
 	}
 }
 

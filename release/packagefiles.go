@@ -13,11 +13,13 @@ import (
 	"strings"
 
 	"github.com/cpuguy83/go-md2man/v2/md2man"
+	"github.com/goreleaser/nfpm/v2"
+	"github.com/goreleaser/nfpm/v2/rpm"
 )
 
 // sharedFiles are those of the package that are the same on every platform.
-func (r *release) sharedFiles(ctx context.Context) ([]entry, error) {
-	completions, err := r.completions(ctx)
+func (r *release) sharedFiles(ctx context.Context, kind nfpm.Packager) ([]entry, error) {
+	completions, err := r.completions(ctx, kind)
 	if err != nil {
 		return nil, err
 	}
@@ -39,15 +41,19 @@ func (r *release) sharedFiles(ctx context.Context) ([]entry, error) {
 }
 
 // completions are written by the command itself, which is compiled for this machine for it.
-func (r *release) completions(ctx context.Context) ([]entry, error) {
+func (r *release) completions(ctx context.Context, kind nfpm.Packager) ([]entry, error) {
 	binary, err := r.binary(ctx, "ccmadm", platform{"linux", runtime.GOARCH})
 	if err != nil {
 		return nil, err
 	}
+	zsh := "vendor-completions" // Debian's; elsewhere zsh does not look there
+	if kind == nfpm.Packager(rpm.DefaultRPM) {
+		zsh = "site-functions"
+	}
 	var list []entry
 	for _, c := range []struct{ shell, file string }{
 		{"bash", "usr/share/bash-completion/completions/ccmadm"},
-		{"zsh", "usr/share/zsh/vendor-completions/_ccmadm"},
+		{"zsh", "usr/share/zsh/" + zsh + "/_ccmadm"},
 		{"fish", "usr/share/fish/vendor_completions.d/ccmadm.fish"},
 	} {
 		out, err := exec.CommandContext(ctx, binary, "completion", c.shell).Output()

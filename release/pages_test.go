@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +11,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/ProtonMail/go-crypto/openpgp"
 )
 
 const verifyPage, installPage = "../docs/tasks/verify-a-release.md", "../docs/tasks/install.md"
@@ -28,7 +31,9 @@ func TestPages(t *testing.T) {
 		{verifyPage, "_provenance.json\n", []string{"ccmadm_v0.1.0_provenance.json: OK", "resolvedDependencies"}},
 		{verifyPage, ".spdx.json\n", []string{"ccmadm_v0.1.0_linux_amd64.tar.gz.spdx.json: OK", "referenceLocator"}},
 		{installPage, ".deb", []string{"ccmadm_0.1.0_amd64.deb: OK", "sudo apt-get install ./ccmadm_0.1.0_amd64.deb"}},
-		{installPage, "x86_64.rpm", []string{"ccmadm-0.1.0-1.x86_64.rpm: OK", "sudo dnf install ./ccmadm-0.1.0-1.x86_64.rpm"}},
+		{installPage, "x86_64.rpm", []string{
+			"ccmadm-0.1.0-1.x86_64.rpm: OK", "sudo rpm --import ccmadm-archive-keyring.asc\nsudo dnf install ./ccmadm-0.1.0-1.x86_64.rpm",
+		}},
 	} {
 		out, err := p.run(t, tt.page, tt.block)
 		for _, want := range tt.want {
@@ -95,6 +100,26 @@ func TestPages_Replay(t *testing.T) {
 		if out, err := p.run(t, tt.page, tt.block); err == nil || strings.Contains(out, "sudo ") {
 			t.Errorf("%s: the block with %q takes %s, which the list does not name: error %v\n%s", tt.page, tt.block, tt.file, err, out)
 		}
+	}
+}
+
+// TestPages_Repository: the file for dnf on the page has both signatures checked, by the key of the release, and there are both.
+func TestPages_Repository(t *testing.T) {
+	_, text, _ := strings.Cut(string(read(t, installPage)), "\n[ccmadm]\n")
+	text, _, _ = strings.Cut(text, "```")
+	for _, want := range []string{"gpgcheck=1", "repo_gpgcheck=1", "gpgkey=file:///etc/pki/rpm-gpg/ccmadm-archive-keyring.asc"} {
+		if !strings.Contains("\n"+text, "\n"+want+"\n") {
+			t.Errorf("no line %s in\n%s", want, text)
+		}
+	}
+	keys, err := openpgp.ReadArmoredKeyRing(bytes.NewReader(read(t, filepath.Join(made.dir, "ccmadm-archive-keyring.asc"))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(made.dir, repodataFolder, "repomd.xml")
+	list, signature := bytes.NewReader(read(t, name)), bytes.NewReader(read(t, name+".asc"))
+	if _, err := openpgp.CheckArmoredDetachedSignature(keys, list, signature, nil); err != nil {
+		t.Errorf("repomd.xml: %v", err)
 	}
 }
 
