@@ -17,7 +17,8 @@ import (
 // packagers make the packages of Linux distributions. All hold the same files.
 func packagers() []nfpm.Packager { return []nfpm.Packager{deb.Default, rpm.DefaultRPM} }
 
-// packageInfo describes the package of ccmadm, without its files. It has no scripts: units are installed, not enabled.
+// packageInfo describes the package of ccmadm, without its files. Units are installed, not enabled; its
+// one script warns at a removal.
 func (r *release) packageInfo(on platform) *nfpm.Info {
 	signature := nfpm.RPMSignature{}
 	if r.openPGP != nil { // dnf and rpm want it of each package; apt takes that of the repository
@@ -50,7 +51,20 @@ func (r *release) writePackage(ctx context.Context, file string, kind nfpm.Packa
 		return err
 	}
 	info.Contents = contents
+	if info.Scripts.PreRemove, err = r.stagedScript("prerm.sh"); err != nil {
+		return err
+	}
 	return create(file, func(w io.Writer) error { return kind.Package(info, w) })
+}
+
+// stagedScript writes one of release/files to where packagers read it.
+func (r *release) stagedScript(name string) (string, error) {
+	text, err := expand(name, r)
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(r.work, name)
+	return file, os.WriteFile(file, text, 0o644)
 }
 
 // packageContents stages every file of the package, and returns where it goes.

@@ -51,8 +51,8 @@ func TestDeb(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, part := range parts {
-		if !slices.Contains([]string{"control", "md5sums"}, part.Name()) {
-			t.Errorf("the package has %s, want no scripts", part.Name())
+		if !slices.Contains([]string{"control", "md5sums", "prerm"}, part.Name()) {
+			t.Errorf("the package has %s, want the script for its removal alone", part.Name())
 		}
 	}
 	fields := map[string]string{"Package": "ccmadm", "Version": "0.1.0", "Architecture": "amd64", "Suggests": "kubeadm"}
@@ -120,13 +120,68 @@ func TestRPM(t *testing.T) {
 			t.Errorf("the package lacks %s", path)
 		}
 	}
-	for _, tag := range []int{rpmutils.PREIN, rpmutils.POSTIN, rpmutils.PREUN, rpmutils.POSTUN} {
+	if script := p.text(rpmutils.PREUN); script != string(read(t, "files/prerm.sh")) {
+		t.Errorf("before its removal runs %q", script)
+	}
+	for _, tag := range []int{rpmutils.PREIN, rpmutils.POSTIN, rpmutils.POSTUN} {
 		if p.header.HasTag(tag) {
 			t.Errorf("the package has a script: %q", p.text(tag))
 		}
 	}
 	if diff := cmp.Diff(rpmVersion{"0", "0.1.0", "1"}, p.version); diff != "" {
 		t.Errorf("version (-want +got):\n%s", diff)
+	}
+}
+
+// TestPackage_Removed: a removal says which units of the machine lose their program. It is never refused, and an upgrade says nothing.
+func TestPackage_Removed(t *testing.T) {
+	control := t.TempDir()
+	run(t, "dpkg-deb", "-e", filepath.Join(made.dir, "ccmadm_0.1.0_amd64.deb"), control)
+	const certs, kubelet = "ccmadm-certs.service", "ccmadm-kubelet.service"
+	for _, tt := range []struct {
+		name, program string
+		units, args   []string
+		want          []string
+	}{
+		{
+			name: "dpkg", program: "/usr/bin/ccmadm", units: []string{certs}, args: []string{"remove"},
+			want: []string{certs, "`ccmadm apply phase kubeconfig`"},
+		},
+		{name: "rpm", program: "/usr/bin/ccmadm", units: []string{certs}, args: []string{"0"}, want: []string{certs, "is no longer renewed"}},
+		{
+			name: "both units", program: "/usr/bin/ccmadm", units: []string{certs, kubelet}, args: []string{"remove"},
+			want: []string{certs, kubelet, "`ccmadm join phase kubelet --install-unit`"},
+		},
+		{name: "another program", program: "/usr/local/bin/ccmadm", units: []string{certs, kubelet}, args: []string{"remove"}},
+		{name: "no units", args: []string{"remove"}},
+		{name: "an upgrade by dpkg", program: "/usr/bin/ccmadm", units: []string{certs}, args: []string{"upgrade", "0.2.0"}},
+		{name: "an upgrade by rpm", program: "/usr/bin/ccmadm", units: []string{certs}, args: []string{"1"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			root := t.TempDir()
+			folder := filepath.Join(root, "etc", "systemd", "system")
+			if err := os.MkdirAll(folder, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			for _, unit := range tt.units {
+				text := read(t, filepath.Join("..", "templates", map[string]string{certs: "certs", kubelet: "kubelet"}[unit], unit))
+				text = bytes.ReplaceAll(text, []byte("${program}"), []byte(tt.program))
+				if err := os.WriteFile(filepath.Join(folder, unit), text, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cmd := exec.CommandContext(t.Context(), filepath.Join(control, "prerm"), tt.args...)
+			cmd.Env = append(os.Environ(), "DPKG_ROOT="+root)
+			out, err := cmd.CombinedOutput()
+			if err != nil || len(tt.want) == 0 && len(out) > 0 {
+				t.Errorf("error %v, output\n%s", err, out)
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(string(out), want) {
+					t.Errorf("no %q in\n%s", want, out)
+				}
+			}
+		})
 	}
 }
 

@@ -89,7 +89,7 @@ func (r *release) writeRPMPrimary(file string) error {
 	return writeXMLGz(file, list)
 }
 
-// primary describes a package. It requires nothing: the program is static, and has no scripts.
+// primary describes a package. It requires nothing: the program is static, and its script needs a shell alone.
 func (r *release) primary(p rpmPackage) (primary, error) {
 	one := primary{Type: "rpm", Name: "ccmadm", Arch: p.arch, Version: p.version}
 	one.Checksum.Type, one.Checksum.PkgID, one.Checksum.Value = "sha256", "YES", p.sum
