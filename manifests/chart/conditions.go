@@ -175,6 +175,7 @@ func header(p *templates.Profile) string {
 		"$serving := .Values.servingCertificates.enabled", "$cloudConfig := .Values.cloudConfig.enabled",
 		"$nodeAgent := or .Values.nodeAgent.enabled $routes", "$ipv4 := contains \".\" .Values.podCIDR", "$ipv6 := contains \":\" .Values.podCIDR",
 		"$minor := include \"ccmadm.minor\" .", "$host := include \"ccmadm.host\" .", "$port := include \"ccmadm.port\" .",
+		"$mirror := .Values.imageRepository",
 		"$clusterName := .Values.clusterName", "$podCIDR := .Values.podCIDR", "$endpoint := .Values.controlPlaneEndpoint",
 		"$ranges := join \",\" .Values.servingCertificates.ranges", "$names := join \",\" .Values.servingCertificates.names",
 		"$moreNames := ternary (print \",\" $names) \"\" (ne $names \"\")",

@@ -89,7 +89,12 @@ func template(p *templates.Profile, version string, o *manifests.Object) (string
 			c["image"] = place(imageLine(p, version, p.Image, "$.Values.image"))
 		} else if repository, byMinor := strings.CutSuffix(reference, ":"+tag); byMinor {
 			c["image"] = place(imageLine(p, version, imageOf(p, repository), `""`))
+		} else { // the same for each version of Kubernetes
+			c["image"] = place(fmt.Sprintf("%%LINE%% {{ include \"ccmadm.mirrored\" (dict \"image\" %q \"mirror\" $mirror) | quote }}\n", reference))
 		}
+	}
+	if pod := podSpec(o); pod != nil {
+		pod["imagePullSecrets"] = place(pullSecrets)
 	}
 	text, err := encode(o)
 	if err != nil {
@@ -100,7 +105,7 @@ func template(p *templates.Profile, version string, o *manifests.Object) (string
 			return "", fmt.Errorf("%s/%s has %q outside of arguments and environment", o.GetKind(), o.GetName(), t.text)
 		}
 	}
-	line := regexp.MustCompile(`(?m)^( *(?:- )?)(args|env|image): (ccmadm-chart-place-\d+)\n`)
+	line := regexp.MustCompile(`(?m)^( *(?:- )?)(args|env|image|imagePullSecrets): (ccmadm-chart-place-\d+)\n`)
 	return line.ReplaceAllStringFunc(text, func(found string) string {
 		m := line.FindStringSubmatch(found)
 		return strings.NewReplacer("%LINE%", m[1]+m[2]+":", "%INDENT%", fmt.Sprint(len(m[1]))).Replace(placed[m[3]])
@@ -121,12 +126,20 @@ func keep(o *manifests.Object) {
 	o.SetAnnotations(annotations)
 }
 
-// containers are those of the object's pods.
-func containers(o *manifests.Object) (list []map[string]any) {
+// pullSecrets names the user's Secrets, in all pods.
+const pullSecrets = "{{- with $.Values.imagePullSecrets }}\n%LINE%\n{{- toYaml . | nindent %INDENT% }}\n{{- end }}\n"
+
+// podSpec is that of the object's pods, nil if it has none.
+func podSpec(o *manifests.Object) map[string]any {
 	spec, _ := o.Object["spec"].(map[string]any)
 	pod, _ := spec["template"].(map[string]any)
 	inner, _ := pod["spec"].(map[string]any)
-	all, _ := inner["containers"].([]any)
+	return inner
+}
+
+// containers are those of the object's pods.
+func containers(o *manifests.Object) (list []map[string]any) {
+	all, _ := podSpec(o)["containers"].([]any)
 	for _, c := range all {
 		if c, is := c.(map[string]any); is {
 			list = append(list, c)
@@ -241,6 +254,7 @@ func imageLine(p *templates.Profile, version string, i templates.Image, own stri
 			known[minor] = ref
 		}
 	}
-	return fmt.Sprintf("%%LINE%% {{ include \"ccmadm.image\" (dict \"image\" %s \"minor\" $minor \"known\" %s \"provider\" %q) | quote }}\n",
-		own, dict(known), p.Name)
+	const line = "%%LINE%% {{ include \"ccmadm.image\" " +
+		"(dict \"image\" %s \"minor\" $minor \"known\" %s \"mirror\" $mirror \"provider\" %q) | quote }}\n"
+	return fmt.Sprintf(line, own, dict(known), p.Name)
 }

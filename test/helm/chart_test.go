@@ -162,6 +162,8 @@ func options() []option {
 		},
 		{"node agent", nested("nodeAgent", values{"enabled": true}), []string{"--node-agent"}},
 		{"a mode", values{"mode": "Deployment"}, []string{"--mode=Deployment"}},
+		{"kubeadm's registry", values{"imageRepository": "registry.k8s.io"}, []string{"--image-repository=registry.k8s.io"}},
+		{"a mirror", values{"imageRepository": "registry.example:5000/k8s/"}, []string{"--image-repository=registry.example:5000/k8s/"}},
 	}
 }
 
@@ -351,41 +353,6 @@ func TestTemplate_ExtraEnv(t *testing.T) {
 	const want = `{"name":"HCLOUD_TOKEN","valueFrom":{"secretKeyRef":{"key":"token","name":"hcloud"}}}`
 	if n := strings.Count(string(text), `"HCLOUD_TOKEN"`); n != 1 || !strings.Contains(string(text), want) {
 		t.Errorf("the variable is there %d times, want once as %s:\n%s", n, want, text)
-	}
-}
-
-// Bad values are refused, with the name of the value.
-func TestValues_Refused(t *testing.T) {
-	c := writeChart(t)
-	for name, tt := range map[string]struct {
-		change  values
-		wantErr string
-	}{
-		"no provider":                {values{"provider": ""}, "/provider"},
-		"an unknown provider":        {values{"provider": "azur"}, "/provider"},
-		"no cluster name":            {values{"clusterName": ""}, "/clusterName"},
-		"a cluster name with quotes": {values{"clusterName": `a"b`}, "/clusterName"},
-		"a static pod":               {values{"mode": "StaticPod"}, "/mode"},
-		"an unknown value":           {values{"replicas": 3}, "replicas"},
-		"an unknown feature":         {values{"features": values{"services": true}}, "services"},
-		"routes that it has not": {
-			values{"provider": "dummy", "podCIDR": "10.0.0.0/8", "features": values{"routes": true}}, "/features/routes",
-		},
-		"routes without pods":          {values{"features": values{"routes": true}}, "/podCIDR"},
-		"an agent that it has not":     {values{"provider": "aws", "nodeAgent": values{"enabled": true}}, "/nodeAgent/enabled"},
-		"a file that it does not read": {values{"provider": "kubevip", "cloudConfig": values{"enabled": true}}, "/cloudConfig/enabled"},
-		"an argument without value":    {values{"extraArgs": []any{"--v"}}, "/extraArgs/0"},
-		"a variable with its value":    {values{"extraEnv": []any{values{"name": "TOKEN", "value": "secret"}}}, "/extraEnv/0"},
-		"an endpoint without a port":   {values{"controlPlaneEndpoint": "https://192.0.2.1"}, "/controlPlaneEndpoint"},
-		"a range that is none":         {values{"servingCertificates": values{"ranges": []any{"all"}}}, "/servingCertificates/ranges/0"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := template(c, "v1.36.0", merge(values{"provider": "onprem", "clusterName": "ber1"}, tt.change))
-			if err == nil || !strings.Contains(err.Error(), tt.wantErr) {
-				t.Errorf("got error %v, want %q", err, tt.wantErr)
-			}
-			t.Log(err)
-		})
 	}
 }
 

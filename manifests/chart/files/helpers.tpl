@@ -46,9 +46,19 @@
 {{- if .image -}}
 {{- .image -}}
 {{- else if hasKey .known .minor -}}
-{{- get .known .minor -}}
+{{- include "ccmadm.mirrored" (dict "image" (get .known .minor) "mirror" .mirror) -}}
 {{- else -}}
 {{- fail (printf "provider %s: no image for Kubernetes %s is known: set image" .provider .minor) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* An image in the user's mirror, which holds it under its last name. kubeadm's own registry is none, as for kubeadm. */}}
+{{- define "ccmadm.mirrored" -}}
+{{- $mirror := regexReplaceAll "/+$" .mirror "" -}}
+{{- if has $mirror (list "" "registry.k8s.io") -}}
+{{- .image -}}
+{{- else -}}
+{{- printf "%s/%s" $mirror (base .image) -}}
 {{- end -}}
 {{- end -}}
 
