@@ -5,9 +5,11 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -76,6 +78,79 @@ func TestInstall_Umask(t *testing.T) {
 	}
 	if mode := info.Mode().Perm(); mode != 0o755 {
 		t.Errorf("got mode %o, want 755", mode)
+	}
+}
+
+// TestInstall_Retry: a server that is busy for a moment is asked again.
+func TestInstall_Retry(t *testing.T) {
+	files := http.FileServer(http.Dir(made.dir))
+	busy := true
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if busy {
+			busy = false
+			http.Error(w, "busy", http.StatusServiceUnavailable)
+			return
+		}
+		files.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	if out, err := install(t, server.URL, "", t.TempDir()); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestInstall_Interrupted: a signal on the way leaves no program and no temporary file, neither beside the target nor elsewhere.
+func TestInstall_Interrupted(t *testing.T) {
+	server := httptest.NewServer(http.FileServer(http.Dir(made.dir)))
+	defer server.Close()
+	// Signals that this test was started without are the program's again.
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(caught)
+	for _, name := range []string{"INT", "TERM", "HUP"} {
+		programs, temporary, target := t.TempDir(), t.TempDir(), t.TempDir()
+		mv := "#!/bin/sh\nkill -" + name + " $PPID\nexit 1\n"
+		if err := os.WriteFile(filepath.Join(programs, "mv"), []byte(mv), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		cmd := installer(t, server.URL, "", target)
+		cmd.Env = append(cmd.Env, "PATH="+programs+":"+os.Getenv("PATH"), "TMPDIR="+temporary)
+		if out, err := cmd.CombinedOutput(); err == nil {
+			t.Errorf("%s: the script goes on:\n%s", name, out)
+		}
+		for _, dir := range []string{temporary, target} {
+			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+				t.Errorf("%s: left %v, error %v", name, left, err)
+			}
+		}
+	}
+}
+
+// TestInstall_Another: a program that was installed in another way is named, and which of the two the shell runs.
+func TestInstall_Another(t *testing.T) {
+	server := httptest.NewServer(http.FileServer(http.Dir(made.dir)))
+	defer server.Close()
+	target, packaged := t.TempDir(), t.TempDir()
+	mine, other := filepath.Join(target, "ccmadm"), filepath.Join(packaged, "ccmadm")
+	if err := os.WriteFile(other, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ path, want string }{
+		{target + ":" + packaged, "warning: another ccmadm is at " + other + "; the shell runs " + mine},
+		{packaged + ":" + target, "warning: another ccmadm is at " + other + "; the shell runs " + other},
+		{target, ""},
+	} {
+		if err := os.RemoveAll(mine); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // a second time the same is replaced
+			cmd := installer(t, server.URL, "", target)
+			cmd.Env = append(cmd.Env, "PATH="+tt.path+":"+os.Getenv("PATH"))
+			out, err := cmd.CombinedOutput()
+			if err != nil || !strings.Contains(string(out), tt.want) || tt.want == "" && strings.Contains(string(out), "another ccmadm") {
+				t.Errorf("PATH %s: error %v, want %q in\n%s", tt.path, err, tt.want, out)
+			}
+		}
 	}
 }
 

@@ -22,9 +22,9 @@ has() {
 
 download() {
 	if has curl; then
-		curl --fail --silent --show-error --location --output "$2" "$1" || fail "download $1"
+		curl --fail --silent --show-error --location --connect-timeout 20 --retry 3 --output "$2" "$1" || fail "download $1"
 	elif has wget; then
-		wget --quiet --output-document="$2" "$1" || fail "download $1"
+		wget --quiet --timeout=20 --output-document="$2" "$1" || fail "download $1"
 	else
 		fail "download $1: neither curl nor wget is installed"
 	fi
@@ -74,6 +74,19 @@ verify_checksum() {
 	[ "$got" = "$want" ] || fail "$1 has digest $got, want $want; nothing was installed"
 }
 
+# A package has /usr/bin/ccmadm, and only the first in PATH runs.
+warn_of_another() {
+	(
+		IFS=:
+		for dir in $PATH; do
+			if [ -x "$dir/ccmadm" ] && ! [ "$dir/ccmadm" -ef "$target/ccmadm" ]; then
+				echo "install.sh: warning: another ccmadm is at $dir/ccmadm; the shell runs $(command -v ccmadm)" >&2
+				break
+			fi
+		done
+	)
+}
+
 main() {
 	platform=$(platform)
 	archive="ccmadm_${version}_$platform.tar.gz"
@@ -88,7 +101,10 @@ main() {
 	[ -d "$target" ] || fail "$target is not a folder: CCMADM_INSTALL_DIR names another"
 	[ -w "$target" ] || fail "$target cannot be written: run as root, or set CCMADM_INSTALL_DIR"
 	work=$(mktemp -d)
-	trap 'rm -rf "$work"' EXIT
+	trap 'rm -rf "$work" "$target/.ccmadm.new"' EXIT
+	trap 'exit 129' HUP # without these, sh ends with the signal, and leaves what EXIT removes
+	trap 'exit 130' INT
+	trap 'exit 143' TERM
 	cd "$work"
 	download "$base/SHA256SUMS" SHA256SUMS
 	verify_signature
@@ -100,6 +116,7 @@ main() {
 	chmod 755 "$target/.ccmadm.new"
 	mv "$target/.ccmadm.new" "$target/ccmadm"
 	echo "ccmadm $version installed to $target/ccmadm"
+	warn_of_another
 }
 
 main
