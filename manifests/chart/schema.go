@@ -61,20 +61,15 @@ func closed(properties object) object {
 // clusterNames are those that ccmadm takes: subdomains of DNS.
 const clusterNames = `^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 
-// secretNames are those of Secrets.
-const secretNames = `^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
-
 // properties are the values with their types.
 func properties(known []string) object {
 	flag := object{"type": "boolean"}
 	env := closed(object{
 		"name":   text("name of the variable", `^[A-Za-z_][A-Za-z0-9_]*$`),
-		"secret": text("a Secret in kube-system", secretNames),
+		"secret": text("a Secret in kube-system", `^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`),
 		"key":    text("its key", `^[-._a-zA-Z0-9]+$`),
 	})
 	env["required"] = []string{"name", "secret", "key"}
-	pullSecret := closed(object{"name": text("a Secret in kube-system", secretNames)})
-	pullSecret["required"] = []string{"name"}
 	clusterName := text("name given to the provider", clusterNames)
 	clusterName["maxLength"] = 253
 	return object{
@@ -82,8 +77,8 @@ func properties(known []string) object {
 		"clusterName":          clusterName,
 		"mode":                 object{"type": "string", "enum": []templates.Mode{"", templates.DaemonSet, templates.Deployment}},
 		"image":                text("a complete reference", `^[^\s"]*$`),
-		"imageRepository":      text("a mirror of the images", `^[^\s"]*$`),
-		"imagePullSecrets":     list("Secrets with credentials of registries", pullSecret),
+		"imageRepository":      text("a mirror", `^[^\s"]*$`),
+		"imagePullSecrets":     list("Secrets in kube-system", closed(object{"name": env["properties"].(object)["secret"]})),
 		"kubernetesVersion":    text("version of the cluster", `^(v?1\.[0-9]+(\.[0-9]+)?)?$`),
 		"controlPlaneEndpoint": text("https://HOST:PORT", `^(https://[^/\s"]+:[0-9]+)?$`),
 		"podCIDR":              text("CIDR, or two with a comma", `^([0-9a-fA-F.:]+/[0-9]+(,[0-9a-fA-F.:]+/[0-9]+)?)?$`),

@@ -64,7 +64,6 @@ func tokens(p *templates.Profile, version string) templates.Values {
 // are left out where the value is empty, and nowhere else.
 func template(p *templates.Profile, version string, o *manifests.Object) (string, error) {
 	o = o.DeepCopy()
-	keep(o)
 	placed := map[string]string{}
 	place := func(text string) string {
 		name := fmt.Sprintf("ccmadm-chart-place-%d", len(placed))
@@ -90,7 +89,7 @@ func template(p *templates.Profile, version string, o *manifests.Object) (string
 		} else if repository, byMinor := strings.CutSuffix(reference, ":"+tag); byMinor {
 			c["image"] = place(imageLine(p, version, imageOf(p, repository), `""`))
 		} else { // the same for each version of Kubernetes
-			c["image"] = place(fmt.Sprintf("%%LINE%% {{ include \"ccmadm.mirrored\" (dict \"image\" %q \"mirror\" $mirror) | quote }}\n", reference))
+			c["image"] = place(`%LINE% {{ include "ccmadm.mirrored" (dict "mirror" $mirror "image" "` + reference + `") | quote }}` + "\n")
 		}
 	}
 	if pod := podSpec(o); pod != nil {
@@ -105,25 +104,14 @@ func template(p *templates.Profile, version string, o *manifests.Object) (string
 			return "", fmt.Errorf("%s/%s has %q outside of arguments and environment", o.GetKind(), o.GetName(), t.text)
 		}
 	}
+	if o.GetKind() == "CustomResourceDefinition" { // without the policy, a release without the agent deletes all AddressPools and BGPPeers
+		text = strings.Replace(text, "  annotations:\n", "  annotations:\n    helm.sh/resource-policy: keep\n", 1)
+	}
 	line := regexp.MustCompile(`(?m)^( *(?:- )?)(args|env|image|imagePullSecrets): (ccmadm-chart-place-\d+)\n`)
 	return line.ReplaceAllStringFunc(text, func(found string) string {
 		m := line.FindStringSubmatch(found)
 		return strings.NewReplacer("%LINE%", m[1]+m[2]+":", "%INDENT%", fmt.Sprint(len(m[1]))).Replace(placed[m[3]])
 	}), nil
-}
-
-// keep has Helm leave a CustomResourceDefinition in the cluster when a release no longer has it: a revision without the agent would
-// delete every AddressPool and BGPPeer with it.
-func keep(o *manifests.Object) {
-	if o.GetKind() != "CustomResourceDefinition" {
-		return
-	}
-	annotations := o.GetAnnotations()
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations["helm.sh/resource-policy"] = "keep"
-	o.SetAnnotations(annotations)
 }
 
 // pullSecrets names the user's Secrets, in all pods.

@@ -52,7 +52,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* An image in the user's mirror, which holds it under its last name. kubeadm's own registry is none, as for kubeadm. */}}
+{{/* The image in the mirror, as kubeadm's imageRepository. */}}
 {{- define "ccmadm.mirrored" -}}
 {{- $mirror := regexReplaceAll "/+$" .mirror "" -}}
 {{- if has $mirror (list "" "registry.k8s.io") -}}
