@@ -75,6 +75,37 @@ func TestReset(t *testing.T) {
 	reset(workflow.Inputs{Force: true}) // and again, on a machine with nothing of ours
 }
 
+// TestReset_KubeadmsDryRun: a --dry-run behind the -- is for both, and one of ccmadm's is not taken back there.
+func TestReset_KubeadmsDryRun(t *testing.T) {
+	for _, tt := range []struct {
+		in   workflow.Inputs
+		args []string
+		want string
+	}{
+		{args: []string{"--dry-run", "--cri-socket=x"}, want: "kubeadm reset --dry-run --cri-socket=x"},
+		{in: workflow.Inputs{DryRun: true}, args: []string{"--dry-run=false"}, want: "kubeadm reset --dry-run"},
+		{args: []string{"-f", "--dry-run"}, want: "kubeadm reset --force --dry-run"},
+	} {
+		m, runner := machinetest.New(t)
+		machinetest.Put(t, m, machine.CCMManifest, "x")
+		before := phasestest.Snapshot(t, m)
+		rest, err := bootstrap.ResetFlags(&tt.in, tt.args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := record.NewBare(m, tt.in, workflow.Streams{Out: io.Discard, Err: io.Discard}, "test")
+		if err := bootstrap.Reset(t.Context(), r, rest); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(before, phasestest.Snapshot(t, m)); diff != "" {
+			t.Errorf("%q changed the machine (-before +after):\n%s", tt.args, diff)
+		}
+		if ran := runner.RanKubeadm(); !slices.Equal(ran, []string{tt.want}) {
+			t.Errorf("%q ran %q, want %q", tt.args, ran, tt.want)
+		}
+	}
+}
+
 // Etcd's data that is there again once kubeadm has removed it is said, behind all else.
 func TestReset_EtcdBeginsMeanwhile(t *testing.T) {
 	m, _ := machinetest.New(t)

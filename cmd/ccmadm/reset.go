@@ -22,17 +22,21 @@ func newReset(s workflow.Streams) *cobra.Command {
 		Use:   "reset [flags] [-- kubeadm reset flags]",
 		Short: "Remove this machine from its cluster: kubeadm reset, and ccmadm's files",
 		Long: `Runs "kubeadm reset", and removes what ccmadm wrote on this machine, and the node agent's pod routes, masquerading, egress rules
-and shield of the control plane's address from the kernel. Objects in the cluster stay, since other machines use them. Arguments
-after -- go to kubeadm.`,
+and shield of the control plane's address from the kernel. Objects in the cluster stay, since other machines use them. Flags after --
+go to kubeadm; --dry-run, --force and a ResetConfiguration with dryRun are for both.`,
 		Example: "  ccmadm reset\n  ccmadm reset --force -- --cleanup-tmp-dir",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if stray := beforeDash(cmd, args); len(stray) > 0 {
 				return finding.Usagef("reset takes no arguments: %q", stray).
 					WithHint("flags of kubeadm go after --: ccmadm reset -- %s", stray[0])
 			}
+			rest, err := bootstrap.ResetFlags(&o, args)
+			if err != nil {
+				return err
+			}
 			m := machine.New()
 			m.PodNetwork = podNetwork
-			return bootstrap.Reset(cmd.Context(), record.NewBare(m, o, s, version), args)
+			return bootstrap.Reset(cmd.Context(), record.NewBare(m, o, s, version), rest)
 		},
 	}
 	cmd.Flags().BoolVarP(&o.Force, "force", "f", false, "do not ask")

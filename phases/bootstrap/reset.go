@@ -4,16 +4,32 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/manager"
 	"github.com/ccmadm/ccmadm/phases/record"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
+// ResetFlags lays flags of kubeadm reset over the inputs of a run, as far as both mean the same, and returns the rest. What could
+// make kubeadm end well before it has reset the machine is refused.
+func ResetFlags(in *workflow.Inputs, args []string) (rest []string, err error) {
+	given, err := kubeadm.ReadResetFlags(args)
+	if err != nil {
+		return nil, finding.Usagef("%w", err).
+			WithHint("a phase of kubeadm and its help go without ccmadm: kubeadm reset --help")
+	}
+	in.DryRun, in.Force = in.DryRun || given.DryRun, in.Force || given.Force
+	in.IgnorePreflightErrors = slices.Concat(in.IgnorePreflightErrors, given.IgnorePreflightErrors)
+	return given.Rest, nil
+}
+
 // Reset takes a machine out of its cluster: `kubeadm reset`, and then what ccmadm has written on the machine and the node
-// agent into its kernel. Objects in the cluster are left: other machines use them. The rest are flags of `kubeadm reset`.
+// agent into its kernel. Objects in the cluster are left: other machines use them. The rest is that of
+// [ResetFlags].
 // Files go last, so that a reset that was cut short can be repeated.
 func Reset(ctx context.Context, r *workflow.Run, rest []string) error {
 	r = r.InPhase("reset")
