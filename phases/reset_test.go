@@ -2,6 +2,7 @@ package phases
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os/exec"
 	"slices"
@@ -118,6 +119,61 @@ func TestReset_EtcdBeginsMeanwhile(t *testing.T) {
 	phasestest.WantError(t, err, "/mnt/etcd/member still exists", finding.ExitError)
 	if machinetest.Content(m, machine.CCMManifest) != "" {
 		t.Error("the static pod's manifest is left")
+	}
+}
+
+// TestReset_Unreadable: a file of ours that cannot be read, or a kernel that does not answer, is said behind all else, and leaves no
+// credentials.
+func TestReset_Unreadable(t *testing.T) {
+	m, _ := machinetest.New(t)
+	machinetest.Put(t, m, machine.CloudConfigDir+"/token", "secret")
+	machinetest.Put(t, m, machine.CCMKubeconfig, "secret")
+	machinetest.Put(t, m, machine.StateFile, "apiVersion: ccmadm.dev/v9\nkind: LocalState\n")
+	machinetest.Put(t, m, machine.RecordFile, "kind: [\n")
+	machinetest.Put(t, m, machine.VIPMembers, "{}")
+	netlink := errors.New("netlink: no buffer space")
+	m.PodNetwork = func() ([]string, func() error, error) { return nil, nil, netlink }
+	reset := func() error {
+		r := record.NewBare(m, workflow.Inputs{Force: true}, workflow.Streams{Out: io.Discard, Err: io.Discard}, "test")
+		return bootstrap.Reset(t.Context(), r, nil)
+	}
+	err := reset()
+	for _, want := range []string{"machine.yaml: apiVersion", "take the control plane's address from lo: read Record", netlink.Error()} {
+		phasestest.WantError(t, err, want, finding.ExitError)
+	}
+	if left := phasestest.Snapshot(t, m); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+	m.PodNetwork = nil
+	if err := reset(); err != nil {
+		t.Errorf("again: %v", err)
+	}
+}
+
+// TestReset_AddressStays: an address that cannot be taken from lo is known to the next reset; credentials go at once.
+func TestReset_AddressStays(t *testing.T) {
+	m, runner := machinetest.New(t)
+	machinetest.Put(t, m, machine.CCMKubeconfig, "secret")
+	machinetest.Put(t, m, machine.VIPMembers, "{}")
+	machinetest.Put(t, m, machine.RecordFile, "apiVersion: ccmadm.dev/v1alpha1\nkind: Record\nconfiguration: {provider: onprem, "+
+		"clusterName: ber1, mode: StaticPod, controlPlaneVIP: {address: 192.0.2.10, interface: eth0}}\n")
+	reset := func() error {
+		r := record.NewBare(m, workflow.Inputs{}, workflow.Streams{Out: io.Discard, Err: io.Discard}, "test")
+		return bootstrap.Reset(t.Context(), r, nil)
+	}
+	const shows, takes = "ip -o address show dev lo to 192.0.2.10/32", "ip address delete 192.0.2.10/32 dev lo"
+	runner.Fails[shows] = machine.ErrNotFound
+	phasestest.WantError(t, reset(), "take the control plane's address from lo", finding.ExitError)
+	if machinetest.Content(m, machine.CCMKubeconfig) != "" || machinetest.Content(m, machine.RecordFile) == "" {
+		t.Errorf("left: %v", phasestest.Snapshot(t, m))
+	}
+	delete(runner.Fails, shows)
+	runner.Answers[shows] = "1: lo inet 192.0.2.10/32"
+	if err := reset(); err != nil {
+		t.Error(err)
+	}
+	if left := phasestest.Snapshot(t, m); len(left) > 0 || !slices.Contains(runner.Ran, takes) {
+		t.Errorf("left: %v, ran %q", left, runner.Ran)
 	}
 }
 

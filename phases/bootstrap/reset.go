@@ -2,6 +2,7 @@ package bootstrap
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -48,42 +49,54 @@ func Reset(ctx context.Context, r *workflow.Run, rest []string) error {
 	if err := workflow.Stream(ctx, r.Env, args, machine.Command{Args: args, Changes: !r.DryRun}); err != nil {
 		return err
 	}
-	if _, err := workflow.RemoveUnit(ctx, r.Env); err != nil {
+	left := removeRest(ctx, r.Env)
+	gone := checkEtcdGone(r.Env, etcd)
+	if left == nil {
+		return gone
+	}
+	err := finding.Errorf("%w", errors.Join(left, gone))
+	if r.DryRun {
 		return err
 	}
-	if err := manager.RemoveCertsTimer(ctx, r.Env); err != nil {
-		return err
+	return err.WithHint("all else was removed. Once that is repaired, run the same ccmadm command again")
+}
+
+// removeRest removes what ccmadm and the node agent have left. One step that fails does not stop the next: credentials would stay on
+// the machine each time.
+func removeRest(ctx context.Context, env *workflow.Env) error {
+	_, err := workflow.RemoveUnit(ctx, env)
+	errs := []error{err, manager.RemoveCertsTimer(ctx, env)}
+	vipStays, err := releaseVIP(ctx, env.Machine)
+	errs = append(errs, err, removePodNetwork(env))
+	if ctx.Err() != nil { // told to stop
+		return errors.Join(errs...)
 	}
-	if err := releaseVIP(ctx, r.Machine); err != nil {
-		return err
-	}
-	if err := removePodNetwork(r.Env); err != nil {
-		return err
-	}
-	state, err := workflow.MachineState(r.Env)
-	if err != nil {
-		return err
-	}
-	ours := state.Files
-	if !state.Known { // written before there was a list
-		if ours, err = workflow.FilesIn(r.Machine, machine.CloudConfigDir); err != nil {
-			return err
-		}
-	}
+	ours, err := cloudFiles(env)
+	errs = append(errs, err)
 	ours = append(ours,
-		machine.CCMManifest, machine.VIPManifest, machine.VIPMembers, machine.VIPSysctl, machine.CCMKubeconfig, machine.CNIConfig,
-		machine.KubeletEnvFile, machine.RecordFile, machine.KubeadmConfig, machine.StateFile)
+		machine.CCMManifest, machine.VIPManifest, machine.VIPSysctl, machine.CCMKubeconfig, machine.CNIConfig, machine.KubeletEnvFile,
+		machine.KubeadmConfig, machine.StateFile)
+	dirs := []string{machine.CloudConfigDir}
+	if !vipStays { // or the next reset would not know of it
+		ours, dirs = append(ours, machine.VIPMembers, machine.RecordFile), append(dirs, machine.VIPDir, machine.ConfigDir)
+	}
 	for _, path := range ours {
-		if err := workflow.Remove(r.Env, path); err != nil {
-			return err
-		}
+		errs = append(errs, workflow.Remove(env, path))
 	}
-	for _, dir := range []string{machine.CloudConfigDir, machine.VIPDir, machine.ConfigDir} {
-		if err := workflow.RemoveEmptyDir(r.Env, dir); err != nil {
-			return err
-		}
+	for _, dir := range dirs {
+		errs = append(errs, workflow.RemoveEmptyDir(env, dir))
 	}
-	return checkEtcdGone(r.Env, etcd)
+	return errors.Join(errs...)
+}
+
+// cloudFiles are the provider's files that are ours: all, where nothing that can be read says which.
+func cloudFiles(env *workflow.Env) ([]string, error) {
+	state, err := workflow.MachineState(env)
+	if err == nil && state.Known {
+		return state.Files, nil
+	}
+	files, listed := workflow.FilesIn(env.Machine, machine.CloudConfigDir)
+	return files, errors.Join(err, listed)
 }
 
 // checkEtcdGone says what kubeadm does not: data of etcd that is there still, or again, where a container was just

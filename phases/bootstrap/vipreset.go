@@ -80,17 +80,21 @@ func vipLeaves(ctx context.Context, m *machine.Machine, addr netip.Addr) (bool, 
 	return false, nil
 }
 
-// releaseVIP takes the address from lo where a pod that was killed has left it.
-func releaseVIP(ctx context.Context, m *machine.Machine) error {
+// releaseVIP takes the address from lo where a pod that was killed has left it. Stays tells whether it may still be there, and the
+// machine's record says which it is.
+func releaseVIP(ctx context.Context, m *machine.Machine) (stays bool, err error) {
 	_, addr, err := recordedVIP(m)
-	if err != nil || !addr.IsValid() {
-		return err
+	if err == nil && addr.IsValid() {
+		var held bool
+		if held, err = vipOnLoopback(ctx, m, addr); err == nil && held {
+			err = changeLoopback(ctx, m, "delete", addr)
+		}
+		stays = err != nil
 	}
-	held, err := vipOnLoopback(ctx, m, addr)
-	if err != nil || !held {
-		return err
+	if err != nil {
+		err = fmt.Errorf("take the control plane's address from lo: %w", err)
 	}
-	return changeLoopback(ctx, m, "delete", addr)
+	return stays, err
 }
 
 // recordedVIP is the address that this machine may hold; none where it is no control plane that has one.
