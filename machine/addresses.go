@@ -64,14 +64,15 @@ func (m *Machine) OtherFamily(ip netip.Addr) (netip.Addr, error) {
 	return netip.Addr{}, fmt.Errorf("choose --node-ip: the cluster is dual-stack, and the interface that has %s has no address of the other family", ip)
 }
 
-// AddressIn returns the first address in the prefix.
-func (m *Machine) AddressIn(prefix netip.Prefix) (netip.Addr, error) {
+// AddressIn returns the first address in the prefix that is not the other one, which moves between machines; the zero one: there is
+// none.
+func (m *Machine) AddressIn(prefix netip.Prefix, moves netip.Addr) (netip.Addr, error) {
 	addrs, err := m.addresses()
 	if err != nil {
 		return netip.Addr{}, err
 	}
 	for _, addr := range addrs {
-		if prefix.Contains(addr) {
+		if prefix.Contains(addr) && addr != moves {
 			return addr, nil
 		}
 	}
@@ -97,15 +98,20 @@ func (m *Machine) addresses() ([]netip.Addr, error) {
 	return slices.Concat(byInterface...), err
 }
 
-// interfaceAddresses lists those of this machine. Loopback and link-local ones are no use to others.
 func interfaceAddresses() ([][]netip.Addr, error) {
 	interfaces, err := net.Interfaces()
 	if err != nil {
 		return nil, fmt.Errorf("list network interfaces: %w", err)
 	}
-	var all [][]netip.Addr
+	return usableAddresses(interfaces, (*net.Interface).Addrs)
+}
+
+// usableAddresses lists those of interfaces. Loopback and link-local ones are no use to others. Lo comes last: programs put addresses
+// there that move, but it has the only address of a machine that tells its routers of it.
+func usableAddresses(interfaces []net.Interface, of func(*net.Interface) ([]net.Addr, error)) ([][]netip.Addr, error) {
+	var all, loopback [][]netip.Addr
 	for _, i := range interfaces {
-		nets, err := i.Addrs()
+		nets, err := of(&i)
 		if err != nil {
 			return nil, fmt.Errorf("list addresses of %s: %w", i.Name, err)
 		}
@@ -116,9 +122,13 @@ func interfaceAddresses() ([][]netip.Addr, error) {
 				addrs = append(addrs, prefix.Addr().Unmap())
 			}
 		}
-		all = append(all, addrs)
+		if i.Flags&net.FlagLoopback != 0 {
+			loopback = append(loopback, addrs)
+		} else {
+			all = append(all, addrs)
+		}
 	}
-	return all, nil
+	return append(all, loopback...), nil
 }
 
 // JoinAddresses is a list as text; "none" where it is empty.

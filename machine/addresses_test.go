@@ -1,9 +1,12 @@
 package machine
 
 import (
+	"net"
 	"net/netip"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestCheckLocal(t *testing.T) {
@@ -17,6 +20,29 @@ func TestCheckLocal(t *testing.T) {
 	}
 	if err := New().CheckLocal(addrs); err != nil {
 		t.Errorf("the machine's own addresses: %v", err)
+	}
+}
+
+// Addresses of lo come last: one that moves between machines is not taken for the machine's.
+func TestUsableAddresses_LoopbackLast(t *testing.T) {
+	on := map[string][]string{"lo": {"127.0.0.1/8", "198.18.0.20/32"}, "eth0": {"fe80::1/64", "198.18.0.11/24"}}
+	got, err := usableAddresses([]net.Interface{{Name: "lo", Flags: net.FlagLoopback}, {Name: "eth0"}}, func(i *net.Interface) ([]net.Addr, error) {
+		var addrs []net.Addr
+		for _, text := range on[i.Name] {
+			ip, n, err := net.ParseCIDR(text)
+			if err != nil {
+				return nil, err
+			}
+			addrs = append(addrs, &net.IPNet{IP: ip, Mask: n.Mask})
+		}
+		return addrs, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := [][]netip.Addr{{netip.MustParseAddr("198.18.0.11")}, {netip.MustParseAddr("198.18.0.20")}}
+	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+		t.Errorf("addresses (-want +got):\n%s", diff)
 	}
 }
 

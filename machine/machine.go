@@ -34,7 +34,7 @@ type Machine struct {
 	Runner Runner
 	// Now is the clock.
 	Now func() time.Time
-	// Interfaces lists the usable addresses, by interface in the kernel's order.
+	// Interfaces lists the usable addresses, by interface in the kernel's order, lo last.
 	Interfaces func() ([][]netip.Addr, error)
 	// DefaultAddress is that of the interface with the default route.
 	DefaultAddress func() (netip.Addr, error)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -88,9 +89,27 @@ func TestAnyAddress(t *testing.T) {
 	for _, tt := range []struct{ subnets, want string }{
 		{"", "0.0.0.0"}, {"10.244.0.0/16", "0.0.0.0"}, {"fd00:10::/56", "::"}, {"fd00:10::/56,10.244.0.0/16", "0.0.0.0"},
 	} {
-		if got, err := record.NodeIP(t.Context(), r.Host, config.NodeIPDefault, tt.subnets); err != nil || got != tt.want {
+		if got, err := record.NodeIP(t.Context(), r.Host, &config.CloudConfiguration{NodeIP: config.NodeIPDefault}, tt.subnets); err != nil || got != tt.want {
 			t.Errorf("pod subnets %q: got %q, %v, want %q", tt.subnets, got, err, tt.want)
 		}
+	}
+}
+
+// An init that is resumed finds the control plane's own address on the machine, in front of the machine's.
+func TestNodeIP_NotTheControlPlanes(t *testing.T) {
+	m, _ := machinetest.New(t)
+	vip := netip.MustParseAddr("198.18.0.2")
+	m.Interfaces = func() ([][]netip.Addr, error) {
+		return [][]netip.Addr{{vip}, {netip.MustParseAddr(machinetest.Address)}}, nil
+	}
+	r, _ := phasestest.Run{Config: phasestest.InitConfig}.Must(t, m)
+	c := &config.CloudConfiguration{NodeIP: "198.18.0.0/24", ControlPlaneVIP: config.ControlPlaneVIP{Address: vip.String()}}
+	if got, err := record.NodeIP(t.Context(), r.Host, c, ""); err != nil || got != machinetest.Address {
+		t.Errorf("got %q, %v, want %s", got, err, machinetest.Address)
+	}
+	c.NodeIP = "198.18.0.2/32"
+	if got, err := record.NodeIP(t.Context(), r.Host, c, ""); err == nil {
+		t.Errorf("got %q, the control plane's own", got)
 	}
 }
 

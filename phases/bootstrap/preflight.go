@@ -193,7 +193,7 @@ func filePrefix(path string) string {
 
 // checkNodeIP goes by what the user said: a machine that joins has not read the cluster's record yet.
 func checkNodeIP(ctx context.Context, r *workflow.Run) error {
-	_, err := record.NodeIP(ctx, r.Host, r.Said.NodeIP, r.KubeadmFile.PodSubnet())
+	_, err := record.NodeIP(ctx, r.Host, &r.Said, r.KubeadmFile.PodSubnet())
 	return err
 }
 

@@ -113,7 +113,7 @@ func nodeIPInUse(ctx context.Context, h *workflow.Host, s *settings.Settings) ([
 		return nil, err
 	}
 	if text == "" {
-		if text, err = record.NodeIP(ctx, h, s.NodeIP, s.PodSubnet); err != nil {
+		if text, err = record.NodeIP(ctx, h, &s.CloudConfiguration, s.PodSubnet); err != nil {
 			return nil, err
 		}
 	}

@@ -16,23 +16,25 @@ import (
 
 // NodeIP turns the policy into the value of the kubelet's --node-ip. Without that flag a kubelet in external mode
 // publishes no address until the cloud-controller-manager does (kubernetes/kubernetes#121028), and onprem has no
-// other source to ask. The pod subnets tell which families the cluster has.
-func NodeIP(ctx context.Context, h *workflow.Host, policy, podSubnet string) (string, error) {
-	switch policy {
+// other source to ask. The pod subnets tell which families the cluster has. An address in a CIDR is never the control plane's own,
+// which a run that is resumed may find on this machine.
+func NodeIP(ctx context.Context, h *workflow.Host, c *config.CloudConfiguration, podSubnet string) (string, error) {
+	switch c.NodeIP {
 	case config.NodeIPDefault:
 		return anyAddress(ctx, h, podSubnet)
 	case config.NodeIPAuto, "":
 		return autoNodeIP(ctx, h, podSubnet)
 	}
-	if prefix, err := netip.ParsePrefix(policy); err == nil {
-		addr, err := h.Machine.AddressIn(prefix)
+	if prefix, err := netip.ParsePrefix(c.NodeIP); err == nil {
+		vip, _ := netip.ParseAddr(c.ControlPlaneVIP.Address) // what is not valid was refused
+		addr, err := h.Machine.AddressIn(prefix, vip)
 		return addr.String(), err
 	}
-	addrs, err := config.ParseAddresses(policy)
+	addrs, err := config.ParseAddresses(c.NodeIP)
 	if err != nil {
 		return "", err
 	}
-	return policy, h.Machine.CheckLocal(addrs)
+	return c.NodeIP, h.Machine.CheckLocal(addrs)
 }
 
 // anyAddress makes the kubelet take that of the default route, of the cluster's family, whenever it starts.
@@ -93,7 +95,7 @@ func NodeIPToSet(ctx context.Context, h *workflow.Host, s *settings.Settings) (s
 		h.Sayf("node IP: %s stands and wins", uses[len(uses)-1])
 		return "", nil
 	}
-	ip, err := NodeIP(ctx, h, s.NodeIP, s.PodSubnet)
+	ip, err := NodeIP(ctx, h, &s.CloudConfiguration, s.PodSubnet)
 	if err != nil {
 		return "", finding.Preflightf("%w", err)
 	}
