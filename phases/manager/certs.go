@@ -65,7 +65,7 @@ func RenewCertificates(ctx context.Context, env *workflow.Env, within time.Durat
 
 // keepTheirs has an identity of the administrator's trust the CAs of today, and is no reason to write another one.
 func keepTheirs(env *workflow.Env, certsDir string, within time.Duration) error {
-	changed, err := trustCAs(env, env.Machine.Path(filepath.Join(certsDir, "ca.crt")))
+	theirs, changed, err := trustCAs(env, env.Machine.Path(filepath.Join(certsDir, "ca.crt")))
 	if err != nil {
 		return err
 	}
@@ -74,24 +74,24 @@ func keepTheirs(env *workflow.Env, certsDir string, within time.Duration) error 
 		return refuseExternal(certsDir, false)
 	}
 	env.Sayf("%s has a token or files of yours, which are kept", machine.CCMKubeconfig)
-	return RestampStaticPod(env)
+	return restamp(env, theirs)
 }
 
-// trustCAs gives the bundle to the kubeconfig of the static pod, and leaves the rest of it.
-func trustCAs(env *workflow.Env, ca string) (bool, error) {
+// trustCAs gives the bundle to the kubeconfig of the static pod, and leaves the rest of it. It returns the file as it then is, in a dry
+// run too.
+func trustCAs(env *workflow.Env, ca string) (text []byte, changed bool, err error) {
 	bundle, err := os.ReadFile(ca)
 	if err != nil {
-		return false, fmt.Errorf("read the cluster's CA: %w", err)
+		return nil, false, fmt.Errorf("read the cluster's CA: %w", err)
 	}
 	data, err := env.Machine.Read(machine.CCMKubeconfig)
 	if err != nil {
-		return false, fmt.Errorf("read an identity: %w", err)
+		return nil, false, fmt.Errorf("read an identity: %w", err)
 	}
-	text, err := identity.WithCAs(data, bundle)
-	if err != nil || text == nil {
-		return false, err
+	if text, err = identity.WithCAs(data, bundle); err != nil || text == nil {
+		return data, false, err
 	}
-	return true, env.Write(machine.File{Path: machine.CCMKubeconfig, Data: text, Mode: 0o600, Opaque: true})
+	return text, true, env.Write(machine.File{Path: machine.CCMKubeconfig, Data: text, Mode: 0o600, Opaque: true})
 }
 
 // hasIdentity wants a static pod here, or the kubeconfig of one. What cannot be read is a flaw, and is renewed.

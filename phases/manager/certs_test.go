@@ -7,6 +7,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"encoding/pem"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/tools/clientcmd"
 	certutil "k8s.io/client-go/util/cert"
 
@@ -122,6 +124,38 @@ func TestRenewCertificates(t *testing.T) {
 				t.Error("the pod would keep the former identity")
 			}
 		})
+	}
+}
+
+// A dry run says that the pod starts again, too: that ends its lead.
+func TestRenewCertificates_DryRun(t *testing.T) {
+	for name, given := range map[string]func(*machine.Machine){
+		"a new certificate": func(*machine.Machine) {},
+		"a token, and another CA": func(m *machine.Machine) {
+			ca := machinetest.Content(m, machine.PKIDir+"/ca.crt")
+			machinetest.Put(t, m, machine.CCMKubeconfig, phasestest.TokenKubeconfig([]byte(ca)))
+			machinetest.Put(t, m, machine.PKIDir+"/ca.crt", ca+phasestest.ReadCA(t, machinetest.NewCA(t)))
+		},
+	} {
+		m := identityMachine(t)
+		if err := RestampStaticPod(record.NewBare(m, workflow.Inputs{}, workflow.Streams{Out: io.Discard, Err: io.Discard}, "test").Env); err != nil {
+			t.Fatal(err)
+		}
+		given(m)
+		before := phasestest.Snapshot(t, m)
+		var out bytes.Buffer
+		env := record.NewBare(m, workflow.Inputs{DryRun: true}, workflow.Streams{Out: &out, Err: &out}, "test").Env
+		if err := RenewCertificates(t.Context(), env, 0); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(before, phasestest.Snapshot(t, m)); diff != "" {
+			t.Errorf("%s: a dry run changed (-before +after):\n%s", name, diff)
+		}
+		for _, path := range []string{machine.CCMKubeconfig, machine.CCMManifest} {
+			if !strings.Contains(out.String(), "would write "+path) {
+				t.Errorf("%s: nothing is said of %s:\n%s", name, path, out.String())
+			}
+		}
 	}
 }
 

@@ -177,6 +177,11 @@ func RestampStaticPod(env *workflow.Env) error {
 	if err != nil {
 		return fmt.Errorf("read the static pod's identity: %w", err)
 	}
+	return restamp(env, identity)
+}
+
+// restamp is [RestampStaticPod] with an identity that a dry run has not written.
+func restamp(env *workflow.Env, identity []byte) error {
 	manifest, err := env.Machine.Read(machine.CCMManifest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // it is written later, with this identity

@@ -71,8 +71,11 @@ func writeKubeconfig(h *workflow.Host, s *settings.Settings) error {
 	case err != nil:
 		return err
 	case !external && identity.Theirs(h.Machine):
-		_, err := trustCAs(h.Env, ca)
-		return errors.Join(err, RestampStaticPod(h.Env))
+		theirs, _, err := trustCAs(h.Env, ca)
+		if err != nil {
+			return err
+		}
+		return restamp(h.Env, theirs)
 	case external:
 		wanted = "" // the administrator's own
 	}
@@ -92,7 +95,7 @@ func newIdentity(env *workflow.Env, certsDir, server string) error {
 	if err := env.Write(machine.File{Path: machine.CCMKubeconfig, Data: data, Mode: 0o600, Opaque: true}); err != nil {
 		return err
 	}
-	return RestampStaticPod(env)
+	return restamp(env, data)
 }
 
 // CheckExternalCA finds out before there is half a cluster that nobody can sign the identity of the static pod.
