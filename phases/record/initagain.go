@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,10 +104,15 @@ func refuseUnended(ctx context.Context, env *workflow.Env) error {
 		case run.State == journal.Done:
 			return nil
 		}
-		return finding.Refusedf("restore the settings of the cluster's record: run %d, ccmadm %s on %s, is not "+
-			"finished", run.ID, run.Command, run.Machine).
-			WithHint("ccmadm journal %d shows its steps; run ccmadm %s again, as before, to complete it, or ccmadm rollback or "+
-				"ccmadm apply to undo it. Nothing was changed", run.ID, run.Command)
+		return errUnended(&run)
 	}
 	return nil
+}
+
+// errUnended names the run, and the command that completes it on its machine.
+func errUnended(run *journal.Run) *finding.Error {
+	again := cmp.Or(run.Line, "ccmadm "+run.Command+", with the flags of that run") // a journal of before lines were noted has none
+	return finding.Refusedf("restore the settings of the cluster's record: run %d, ccmadm %s on %s, is not finished", run.ID, run.Command, run.Machine).
+		WithHint("ccmadm journal %d shows its steps. To complete it, on %s: %s. ccmadm rollback or ccmadm apply undoes it. Nothing was changed",
+			run.ID, run.Machine, again)
 }
