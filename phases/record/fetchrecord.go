@@ -20,6 +20,7 @@ import (
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/kubeadm/identity"
 	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
@@ -112,7 +113,11 @@ func refuseTakenName(ctx context.Context, r *workflow.Run, client kubernetes.Int
 		return fmt.Errorf("look for Node/%s: %w", name, err)
 	}
 	other := node.Status.NodeInfo.MachineID
-	alive, err := Heartbeats(ctx, client, node, r.Machine.Now())
+	var alive bool
+	err = onceTokensAreKnown(ctx, func(ctx context.Context) error {
+		alive, err = Heartbeats(ctx, client, node, r.Machine.Now())
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -130,14 +135,16 @@ func refuseTakenName(ctx context.Context, r *workflow.Run, client kubernetes.Int
 
 const newToken = "on a control plane: kubeadm token create"
 
-// onceTokensAreKnown asks again as long as the answer is Unauthorized: an API server that has just started, as that of
-// another control plane which joins, knows no bootstrap token yet, and a load balancer may lead to it already. That
-// there is such a token is known from discovery.
-func onceTokensAreKnown(ctx context.Context, ask func(context.Context) error) error {
-	var err error
+// onceTokensAreKnown asks again while there is no answer, since an API server may be restarting, and while it is Unauthorized: one that
+// has just started, as that of another control plane which joins, knows no bootstrap token yet, and a load balancer may lead to it
+// already. That there is such a token is known from discovery.
+func onceTokensAreKnown(ctx context.Context, ask func(context.Context) error) (err error) {
 	_ = wait.PollUntilContextTimeout(ctx, tokenPause, workflow.RecordPatience, true, func(ctx context.Context) (bool, error) {
-		err = ask(ctx)
-		return !apierrors.IsUnauthorized(err), nil
+		last := journal.Ask(ctx, ask)
+		if last == nil || err == nil || ctx.Err() == nil { // the end of our patience is no answer
+			err = last
+		}
+		return !apierrors.IsUnauthorized(last), nil
 	}) // it ends with the last answer
 	return cmp.Or(err, ctx.Err())
 }
