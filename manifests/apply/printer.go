@@ -11,12 +11,15 @@ import (
 	"github.com/fluxcd/pkg/ssa/utils"
 	"github.com/rogpeppe/go-internal/diff"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/ccmadm/ccmadm/api/redact"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/manifests"
 )
 
@@ -65,9 +68,6 @@ func (p *Printer) Apply(ctx context.Context, set Set, objects []*manifests.Objec
 	if err != nil {
 		return nil, err
 	}
-	if former != nil {
-		gone = append(gone, former)
-	}
 	var changes []Change
 	for _, o := range append(slices.Clone(objects), list.with(set, objects).object()) {
 		change, err := p.show(ctx, o)
@@ -76,7 +76,12 @@ func (p *Printer) Apply(ctx context.Context, set Set, objects []*manifests.Objec
 		}
 		changes = append(changes, change)
 	}
-	return append(changes, p.showDeleted(gone)...), nil
+	deleted, err := p.deleted(ctx, gone)
+	changes = append(changes, deleted...)
+	if err == nil && former != nil {
+		changes = append(changes, p.showDeleted(former))
+	}
+	return changes, err
 }
 
 // Remove prints what it would delete.
@@ -88,7 +93,8 @@ func (p *Printer) Remove(ctx context.Context) ([]Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.showDeleted(all), nil
+	changes, err := p.deleted(ctx, all)
+	return slices.DeleteFunc(changes, func(c Change) bool { return !c.Differs() }), err
 }
 
 // applied finds out at the same time whether there is a cluster.
@@ -184,12 +190,26 @@ func text(o *manifests.Object) ([]byte, error) {
 	return yaml.Marshal(o.Object)
 }
 
-func (p *Printer) showDeleted(objects []*manifests.Object) []Change {
-	var changes []Change
+// deleted shows what [Cluster] would delete: not what lacks our label by now. What has gone is left out.
+func (p *Printer) deleted(ctx context.Context, objects []*manifests.Object) (changes []Change, err error) {
 	for _, o := range objects {
-		subject := utils.FmtUnstructured(o)
-		fmt.Fprintf(p.out, "[dryrun] would delete %s\n", subject)
-		changes = append(changes, Change{Subject: subject, Action: ssa.DeletedAction.String()})
+		live := &manifests.Object{}
+		live.SetGroupVersionKind(o.GroupVersionKind())
+		switch err := p.manager.Client().Get(ctx, client.ObjectKeyFromObject(o), live); {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return changes, fmt.Errorf("look for %s: %w", utils.FmtUnstructured(o), err)
+		case live.GetLabels()[v1alpha1.ManagedByLabel] != v1alpha1.FieldManager:
+			changes = append(changes, Change{Subject: utils.FmtUnstructured(o), Action: ssa.SkippedAction.String()})
+		default:
+			changes = append(changes, p.showDeleted(o))
+		}
 	}
-	return changes
+	return changes, nil
+}
+
+func (p *Printer) showDeleted(o *manifests.Object) Change {
+	subject := utils.FmtUnstructured(o)
+	fmt.Fprintf(p.out, "[dryrun] would delete %s\n", subject)
+	return Change{Subject: subject, Action: ssa.DeletedAction.String()}
 }

@@ -2,6 +2,7 @@ package apply
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -106,6 +107,40 @@ func TestCluster_Printer(t *testing.T) {
 	}
 	if diff := cmp.Diff(before, versions(t, mustRecord(t))); diff != "" {
 		t.Errorf("a dry run wrote (-before +after):\n%s", diff)
+	}
+}
+
+// What lacks our label stays, and what has gone is not deleted: a dry run says of neither that it would be.
+func TestCluster_Printer_NotOurs(t *testing.T) {
+	c := newCluster(t, cluster.Config, false)
+	record := mustRecord(t)
+	apply(t, c, Record, record)
+	api := kubernetes.NewForConfigOrDie(cluster.Config).RbacV1()
+	adopt := []byte(`{"metadata":{"labels":{"app.kubernetes.io/managed-by":"somebody"}}}`)
+	const name, leases = "ccmadm:record", "kube-node-lease"
+	if _, err := api.Roles(leases).Patch(t.Context(), name, types.MergePatchType, adopt, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = api.Roles(leases).Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{}) })
+	if err := api.RoleBindings(leases).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	p, out := printer(t, cluster.Config)
+	wantChanges(t, []Change{
+		{Subject: "ConfigMap/kube-system/ccmadm-config", Action: "unchanged"},
+		{Subject: "ConfigMap/kube-system/ccmadm-applied", Action: "configured"},
+		{Subject: "Role/kube-node-lease/ccmadm:record", Action: "skipped"},
+		{Subject: "Role/kube-system/ccmadm:record", Action: "deleted"},
+		{Subject: "RoleBinding/kube-system/ccmadm:record", Action: "deleted"},
+	}, apply(t, p, Record, record[:1]))
+	all, err := p.Remove(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantChanges(t, changesWith("deleted", "Role/kube-system/ccmadm:record", "RoleBinding/kube-system/ccmadm:record",
+		"ConfigMap/kube-system/ccmadm-applied", "ConfigMap/kube-system/ccmadm-config"), all)
+	if strings.Contains(out.String(), "delete Role/kube-node-lease") || strings.Contains(out.String(), "delete RoleBinding/kube-node-lease") {
+		t.Errorf("shown as deleted:\n%s", out)
 	}
 }
 
