@@ -15,8 +15,8 @@ import (
 	"github.com/ccmadm/ccmadm/templates"
 )
 
-// kubeadmBootstrappers is the group of kubeadm's tokens (kubeadm's constant NodeBootstrapTokenAuthGroup).
-const kubeadmBootstrappers = "system:bootstrappers:kubeadm:default-node-token"
+// KubeadmBootstrappers is the group of kubeadm's tokens (kubeadm's constant NodeBootstrapTokenAuthGroup).
+const KubeadmBootstrappers = "system:bootstrappers:kubeadm:default-node-token"
 
 // CloudConfigSecret returns the Secret with the provider's files, keyed by their names in the pod.
 func CloudConfigSecret(p *templates.Profile, files map[string][]byte) ([]*Object, error) {
@@ -82,8 +82,8 @@ func Record(data []byte, leaseName string) ([]*Object, error) {
 			Data:       map[string]string{v1alpha1.RecordKey: string(data)},
 		},
 		role(v1alpha1.Namespace, access, []rbacv1.PolicyRule{read, watch}),
-		roleBinding(v1alpha1.Namespace, access, access, group(kubeadmBootstrappers), group("system:nodes")),
+		roleBinding(v1alpha1.Namespace, access, access, group(KubeadmBootstrappers), group("system:nodes")),
 		role(corev1.NamespaceNodeLease, access, []rbacv1.PolicyRule{heartbeats}),
-		roleBinding(corev1.NamespaceNodeLease, access, access, group(kubeadmBootstrappers)),
+		roleBinding(corev1.NamespaceNodeLease, access, access, group(KubeadmBootstrappers)),
 	)
 }

@@ -32,6 +32,7 @@ func TestCluster_ShowJoinCommand_ControlPlanes(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-abcdef"}, Type: "bootstrap.kubernetes.io/token",
 		StringData: map[string]string{
 			"token-id": "abcdef", "token-secret": "0123456789abcdef", "usage-bootstrap-authentication": "true", "usage-bootstrap-signing": "true",
+			"auth-extra-groups": "system:bootstrappers:kubeadm:default-node-token",
 		},
 	}
 	live := &corev1.ConfigMap{

@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +20,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/manifests"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
@@ -107,22 +110,37 @@ func joinCommand(ctx context.Context, r *workflow.Run) (string, error) {
 	return fmt.Sprintf("ccmadm join %s --token %s --discovery-token-ca-cert-hash %s", endpoint.Host, token, kubeadm.PinOf(certs[0])), nil
 }
 
-// usableToken returns the token that lasts longest among those that can join a node.
+// enoughTime is how long a token has to last for the command to be of use.
+const enoughTime = time.Hour
+
+// usableToken returns a token that can join a node and read the record. It prefers one that expires, and has time enough, to one that
+// does not, which is often one of an installer. Of two it returns the one that lasts longer.
 func usableToken(secrets []corev1.Secret, now time.Time) string {
 	var best string
+	var bestRank int
 	var bestExpiry time.Time
 	for _, s := range secrets {
-		usable := string(s.Data[bootstrapapi.BootstrapTokenUsageAuthentication]) == "true" && string(s.Data[bootstrapapi.BootstrapTokenUsageSigningKey]) == "true"
-		expiry := now.AddDate(100, 0, 0) // a token without expiration lasts longest
-		if text, ok := s.Data[bootstrapapi.BootstrapTokenExpirationKey]; ok {
+		expiry, rank := now, 2 // without an end
+		if text, expires := s.Data[bootstrapapi.BootstrapTokenExpirationKey]; expires {
 			var err error
-			if expiry, err = time.Parse(time.RFC3339, string(text)); err != nil {
+			if expiry, err = time.Parse(time.RFC3339, string(text)); err != nil || !expiry.After(now) {
 				continue
 			}
+			if rank = 3; expiry.Sub(now) < enoughTime {
+				rank = 1
+			}
 		}
-		if usable && expiry.After(now) && expiry.After(bestExpiry) {
-			best, bestExpiry = string(s.Data[bootstrapapi.BootstrapTokenIDKey])+"."+string(s.Data[bootstrapapi.BootstrapTokenSecretKey]), expiry
+		if joinsNodes(&s) && (rank > bestRank || rank == bestRank && expiry.After(bestExpiry)) {
+			best = string(s.Data[bootstrapapi.BootstrapTokenIDKey]) + "." + string(s.Data[bootstrapapi.BootstrapTokenSecretKey])
+			bestRank, bestExpiry = rank, expiry
 		}
 	}
 	return best
+}
+
+// joinsNodes tells whether a token is for discovery and for nodes, as those that kubeadm makes: the record is for their group alone.
+func joinsNodes(s *corev1.Secret) bool {
+	return string(s.Data[bootstrapapi.BootstrapTokenUsageAuthentication]) == "true" &&
+		string(s.Data[bootstrapapi.BootstrapTokenUsageSigningKey]) == "true" &&
+		slices.Contains(strings.Split(string(s.Data[bootstrapapi.BootstrapTokenExtraGroupsKey]), ","), manifests.KubeadmBootstrappers)
 }
