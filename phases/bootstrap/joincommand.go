@@ -81,7 +81,7 @@ func joinCommand(ctx context.Context, r *workflow.Run) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	server, err := workflow.ControlPlaneURL(workflow.KubeconfigPath(r.Env, machine.AdminConf))
+	server, err := workflow.ControlPlaneEndpoint(ctx, r.Host)
 	if err != nil {
 		return "", err
 	}

@@ -23,14 +23,17 @@ func Addon() workflow.Phase {
 			if err != nil {
 				return err
 			}
-			if v.Mode == templates.StaticPod && len(s.Profile.Agents) == 0 && !s.Profile.NeedsApprover(v) && !r.Existing {
+			none := v.Mode == templates.StaticPod && len(s.Profile.Agents) == 0 && !s.Profile.NeedsApprover(v)
+			if none && !r.Existing {
 				return nil // where there is none, there is none to delete
 			}
 			if err := refuseNewerManager(ctx, r, s, v); err != nil {
 				return err
 			}
-			if v.Endpoint, err = workflow.EndpointForPods(r.Host); err != nil {
-				return err
+			if !none {
+				if v.Endpoint, err = workflow.ControlPlaneEndpoint(ctx, r.Host); err != nil {
+					return err
+				}
 			}
 			objects, err := manifests.Addon(s.Profile, v)
 			if err != nil {

@@ -83,9 +83,7 @@ func CheckManifests(ctx context.Context, r *workflow.Run) error {
 	if err != nil {
 		return err
 	}
-	if v.Endpoint, err = workflow.EndpointForPods(trial.Host); err != nil {
-		return err
-	}
+	v.Endpoint = workflow.LocalServer(trial.Host)
 	if s.Mode == config.ModeStaticPod {
 		if _, err = manifests.StaticPod(s.Profile, v); err != nil {
 			return err

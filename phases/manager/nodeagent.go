@@ -34,8 +34,10 @@ with a random key, which is made once and never printed.`,
 			if err != nil || s.Profile.NodeAgent == nil {
 				return err
 			}
-			if v.Endpoint, err = workflow.EndpointForPods(r.Host); err != nil {
-				return err
+			if v.NodeAgent {
+				if v.Endpoint, err = workflow.ControlPlaneEndpoint(ctx, r.Host); err != nil {
+					return err
+				}
 			}
 			objects, err := manifests.NodeAgent(s.Profile, v)
 			if err != nil {

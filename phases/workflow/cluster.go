@@ -172,8 +172,7 @@ func NodeConf(h *Host) string {
 	return machine.KubeletConf
 }
 
-// ControlPlaneURL is where pods of ours reach the API server: kubeadm writes the control-plane endpoint into the
-// administrator's kubeconfig. The service's virtual address would need kube-proxy first.
+// ControlPlaneURL is the server of a kubeconfig that kubeadm has written.
 func ControlPlaneURL(path string) (string, error) {
 	config, err := clientcmd.LoadFromFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -193,15 +192,6 @@ func ServerOf(config *clientcmdapi.Config, path string) (string, error) {
 		return "", fmt.Errorf("find the control-plane endpoint in %s: %w", path, err)
 	}
 	return server, nil
-}
-
-// EndpointForPods is the control-plane endpoint; a dry run before there is a cluster knows only this machine's.
-func EndpointForPods(h *Host) (string, error) {
-	url, err := ControlPlaneURL(KubeconfigPath(h.Env, machine.AdminConf))
-	if err != nil && h.DryRun {
-		return LocalServer(h), nil
-	}
-	return url, err
 }
 
 // FindKubeconfig follows kubectl, and prefers the administrator's on a control plane to the user's own.

@@ -87,7 +87,7 @@ func ControlPlaneHere(m *machine.Machine) (bool, error) {
 	there, err := m.Exists(machine.AdminConf)
 	if err == nil && !there {
 		return true, finding.Refusedf("upgrade this control plane: there is no %s", machine.AdminConf).
-			WithHint("put it back for the upgrade; `kubeadm init phase kubeconfig admin` makes one. Nothing was changed")
+			WithHint("put it back for the upgrade; `kubeadm init phase kubeconfig admin`, with --config as at init, makes one. Nothing was changed")
 	}
 	return true, err
 }
