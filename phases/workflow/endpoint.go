@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/kubeadm"
@@ -39,10 +40,11 @@ func ControlPlaneEndpoint(ctx context.Context, h *Host) (string, error) {
 	if own, err := ControlPlaneURL(h.Machine.Path(machine.AdminConf)); err == nil {
 		server = own // that of --kubeconfig may be a tunnel
 	}
-	for _, found := range []string{server, LocalServer(h)} {
-		if !onlyHere(found) {
-			return found, nil
-		}
+	if !onlyHere(server) {
+		return server, nil
+	}
+	if local := LocalServer(h); !onlyHere(local) {
+		return local, nil
 	}
 	return "", finding.Refusedf("find the control-plane endpoint: the cluster has no controlPlaneEndpoint, and %s has the server %s, which other machines cannot reach",
 		machine.AdminConf, server).WithHint("put an address of this machine there, or controlPlaneEndpoint into ConfigMap/kube-system/%s", KubeadmConfigName)
@@ -55,10 +57,17 @@ func liveEndpoint(ctx context.Context, env *Env) (string, error) {
 		return "", err
 	}
 	var file *kubeadm.File
-	err = journal.Ask(ctx, func(ctx context.Context) error {
+	ask := func(ctx context.Context) error {
 		file, err = LiveKubeadm(ctx, client)
 		return err
-	})
+	}
+	if env.DryRun && !env.Existing && !env.Preview { // of init, whose first control plane may not be up yet
+		if err = ask(ctx); utilnet.IsConnectionRefused(err) {
+			return "", nil
+		}
+	} else {
+		err = journal.Ask(ctx, ask)
+	}
 	if apierrors.IsNotFound(err) {
 		return "", nil
 	}

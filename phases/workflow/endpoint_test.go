@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -86,5 +87,20 @@ func TestControlPlaneEndpoint(t *testing.T) {
 				t.Errorf("got %q, %v; want %q, %q", got, err, tt.want, tt.wantErr)
 			}
 		})
+	}
+}
+
+// A dry run of init on a machine whose API server is not up yet goes by what kubeadm has written.
+func TestControlPlaneEndpoint_NotUpYet(t *testing.T) {
+	server := httptest.NewServer(nil)
+	server.Close()
+	m, _ := machinetest.New(t)
+	conf := "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {token: x}}]\n"
+	machinetest.Put(t, m, "/gone.conf", conf+"clusters: [{name: c, cluster: {server: '"+server.URL+"'}}]\n")
+	const want = "https://198.18.0.11:6443"
+	machinetest.Put(t, m, machine.AdminConf, conf+"clusters: [{name: c, cluster: {server: '"+want+"'}}]\n")
+	r := NewRun(m, Inputs{Role: kubeadm.RoleInit, DryRun: true, Kubeconfig: filepath.Join(m.Root, "gone.conf")}, Streams{Out: io.Discard}, "test")
+	if got, err := ControlPlaneEndpoint(t.Context(), r.Host); err != nil || got != want {
+		t.Errorf("got %q, %v, want %s", got, err, want)
 	}
 }
