@@ -32,7 +32,8 @@ func TestReadResetFlags(t *testing.T) {
 		{name: "no dry run", args: "--dry-run=false"},
 		{name: "short", args: "-f", want: ResetFlags{Force: true}},
 		{
-			name: "all else goes to kubeadm", args: "--cri-socket x --cleanup-tmp-dir --skip-phases=preflight,remove-etcd-member -v 5 --ignore-preflight-errors=A,B",
+			name: "all else goes to kubeadm",
+			args: "--cri-socket x --cleanup-tmp-dir --skip-phases=preflight,remove-etcd-member -v 5 --ignore-preflight-errors=A,B",
 			want: ResetFlags{
 				IgnorePreflightErrors: []string{"A", "B"},
 				Rest:                  []string{"--cri-socket=x", "--cleanup-tmp-dir=true", "--skip-phases=preflight,remove-etcd-member", "--v=5"},

@@ -46,8 +46,9 @@ func ControlPlaneEndpoint(ctx context.Context, h *Host) (string, error) {
 	if local := LocalServer(h); !onlyHere(local) {
 		return local, nil
 	}
-	return "", finding.Refusedf("find the control-plane endpoint: the cluster has no controlPlaneEndpoint, and %s has the server %s, which other machines cannot reach",
-		machine.AdminConf, server).WithHint("put an address of this machine there, or controlPlaneEndpoint into ConfigMap/kube-system/%s", KubeadmConfigName)
+	return "", finding.Refusedf("find the control-plane endpoint: the cluster has no controlPlaneEndpoint, and %s has the server %s, "+
+		"which other machines cannot reach", machine.AdminConf, server).
+		WithHint("put an address of this machine there, or controlPlaneEndpoint into ConfigMap/kube-system/%s", KubeadmConfigName)
 }
 
 // liveEndpoint is kubeadm's controlPlaneEndpoint; empty: the cluster has none, or is not kubeadm's.

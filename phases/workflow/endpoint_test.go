@@ -40,7 +40,10 @@ func TestControlPlaneEndpoint(t *testing.T) {
 		{name: "none, and admin.conf leads to this machine", managers: here, want: here},
 		{name: "not kubeadm's", status: http.StatusNotFound, admin: elsewhere, named: true, want: elsewhere},
 		{name: "none, and no other machine reaches what there is", managers: "https://[::1]:6443", wantErr: "which other machines cannot reach"},
-		{name: "it cannot be asked", status: http.StatusForbidden, admin: elsewhere, named: true, wantErr: "find the control-plane endpoint: read kubeadm's live configuration"},
+		{
+			name: "it cannot be asked", status: http.StatusForbidden, admin: elsewhere, named: true,
+			wantErr: "find the control-plane endpoint: read kubeadm's live configuration",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
