@@ -76,8 +76,8 @@ func (p *Printer) Apply(ctx context.Context, set Set, objects []*manifests.Objec
 		}
 		changes = append(changes, change)
 	}
-	deleted, err := p.deleted(ctx, gone)
-	changes = append(changes, deleted...)
+	deleted, stays, err := p.deleted(ctx, gone)
+	changes = append(append(changes, deleted...), stays...)
 	if err == nil && former != nil {
 		changes = append(changes, p.showDeleted(former))
 	}
@@ -93,8 +93,8 @@ func (p *Printer) Remove(ctx context.Context) ([]Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	changes, err := p.deleted(ctx, all)
-	return slices.DeleteFunc(changes, func(c Change) bool { return !c.Differs() }), err
+	deleted, _, err := p.deleted(ctx, all)
+	return deleted, err
 }
 
 // applied finds out at the same time whether there is a cluster.
@@ -190,22 +190,23 @@ func text(o *manifests.Object) ([]byte, error) {
 	return yaml.Marshal(o.Object)
 }
 
-// deleted shows what [Cluster] would delete: not what lacks our label by now. What has gone is left out.
-func (p *Printer) deleted(ctx context.Context, objects []*manifests.Object) (changes []Change, err error) {
+// deleted shows what [Cluster] would delete, and returns what stays, since it lacks our label by now. What has gone is in neither.
+func (p *Printer) deleted(ctx context.Context, objects []*manifests.Object) (deleted, stays []Change, err error) {
 	for _, o := range objects {
-		live := &manifests.Object{}
-		live.SetGroupVersionKind(o.GroupVersionKind())
-		switch err := p.manager.Client().Get(ctx, client.ObjectKeyFromObject(o), live); {
-		case apierrors.IsNotFound(err):
-		case err != nil:
-			return changes, fmt.Errorf("look for %s: %w", utils.FmtUnstructured(o), err)
-		case live.GetLabels()[v1alpha1.ManagedByLabel] != v1alpha1.FieldManager:
-			changes = append(changes, Change{Subject: utils.FmtUnstructured(o), Action: ssa.SkippedAction.String()})
-		default:
-			changes = append(changes, p.showDeleted(o))
+		err := p.manager.Client().Get(ctx, client.ObjectKeyFromObject(o), o)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("look for %s: %w", utils.FmtUnstructured(o), err)
+		}
+		if o.GetLabels()[v1alpha1.ManagedByLabel] == v1alpha1.FieldManager {
+			deleted = append(deleted, p.showDeleted(o))
+		} else {
+			stays = append(stays, Change{Subject: utils.FmtUnstructured(o), Action: ssa.SkippedAction.String()})
 		}
 	}
-	return changes, nil
+	return deleted, stays, nil
 }
 
 func (p *Printer) showDeleted(o *manifests.Object) Change {

@@ -129,9 +129,9 @@ func TestCluster_Printer_NotOurs(t *testing.T) {
 	wantChanges(t, []Change{
 		{Subject: "ConfigMap/kube-system/ccmadm-config", Action: "unchanged"},
 		{Subject: "ConfigMap/kube-system/ccmadm-applied", Action: "configured"},
-		{Subject: "Role/kube-node-lease/ccmadm:record", Action: "skipped"},
 		{Subject: "Role/kube-system/ccmadm:record", Action: "deleted"},
 		{Subject: "RoleBinding/kube-system/ccmadm:record", Action: "deleted"},
+		{Subject: "Role/kube-node-lease/ccmadm:record", Action: "skipped"},
 	}, apply(t, p, Record, record[:1]))
 	all, err := p.Remove(t.Context())
 	if err != nil {
