@@ -96,7 +96,7 @@ func difference(component, flag string, pods []corev1.Pod) []finding.Finding {
 		f.Next = fmt.Sprintf("on %s: grep -n -e --%s /etc/kubernetes/manifests/%s.yaml", names[0], flag, component)
 		list = append(list, f)
 	}
-	slices.SortFunc(list, func(a, b finding.Finding) int { return strings.Compare(a.Message, b.Message) })
+	slices.SortStableFunc(list, func(a, b finding.Finding) int { return strings.Compare(a.Message, b.Message) })
 	return list
 }
 

@@ -41,7 +41,7 @@ func (s *Snapshot) Balancers() []Balancer {
 	for i := range s.Services {
 		list = append(list, s.balancer(&s.Services[i]))
 	}
-	slices.SortFunc(list, func(a, b Balancer) int { return cmp.Compare(a.Service, b.Service) })
+	slices.SortStableFunc(list, func(a, b Balancer) int { return cmp.Compare(a.Service, b.Service) })
 	return list
 }
 

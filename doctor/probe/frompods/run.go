@@ -197,7 +197,7 @@ func (r *run) askAll(whole context.Context, p *plan) (*probe.Facts, error) {
 	if whole.Err() != nil {
 		return nil, fmt.Errorf("probe from Nodes: %w", context.Cause(whole))
 	}
-	slices.SortFunc(f.Sources, func(a, b probe.Source) int { // the machine before its pod
+	slices.SortStableFunc(f.Sources, func(a, b probe.Source) int { // the machine before its pod
 		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.From, b.From))
 	})
 	f.Took = time.Since(began)
