@@ -23,7 +23,7 @@ type readiness map[types.UID]time.Time
 func (r readiness) observe(now time.Time, hosts []*allocator.Host) (lately map[types.UID]bool) {
 	lately, there := map[types.UID]bool{}, map[types.UID]bool{}
 	for _, h := range hosts {
-		uid := h.Node.UID
+		uid := h.UID
 		there[uid] = true
 		since, known := r[uid]
 		switch {
