@@ -101,6 +101,24 @@ func (s *Seen) RunsAs(name string) bool {
 	return s != nil && slices.ContainsFunc(s.Workloads, func(w Workload) bool { return w.Name == name && w.Account == name })
 }
 
+// ReadyOn tells whether a DaemonSet's pod is ready on a Node, as far as it was seen.
+func (s *Seen) ReadyOn(name, node string) bool {
+	if s == nil {
+		return false
+	}
+	i := slices.IndexFunc(s.Workloads, func(w Workload) bool { return w.Kind == daemonSet && w.Name == name })
+	if i < 0 || s.Workloads[i].Ready == 0 {
+		return false
+	}
+	if w := &s.Workloads[i]; w.Ready >= w.Wanted {
+		return true
+	}
+	return slices.Contains(s.Workloads[i].Nodes, node) && !slices.ContainsFunc(s.Unready, func(p corev1.Pod) bool {
+		kind, of := Owner(&p)
+		return kind == daemonSet && of == name && p.Spec.NodeName == node
+	})
+}
+
 // Crashed are pods that have ended and are started again, at most so many, and no two of one workload or component.
 func (s *Seen) Crashed(most int) []corev1.Pod {
 	var list []corev1.Pod

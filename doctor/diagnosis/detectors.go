@@ -4,7 +4,10 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/components"
 	"github.com/ccmadm/ccmadm/doctor/requests"
 )
@@ -37,8 +40,8 @@ func detectors() []detector {
 		{"permissions", []string{partPods}, permissions, slices.Concat(stopped, leaderless, []finding.ID{finding.ManagerFails}), byVerbs, true},
 		{"requests", []string{partKubeadm, partNodes}, ofSnapshot(func(s *Snapshot) []finding.Finding { return requests.Judge(s.Served) }), []finding.ID{finding.NoPod, finding.ComponentMissing}, saying(finding.WriteRefused, "new pod of"), true},
 		{"configurations", nil, ofSnapshot(unusable), nil, nil, false},
-		{"components that kubeadm made", []string{partKubeadm, partNodes, partPods, partDeployments, partDaemonSets}, judged(components.JudgeKubeadm), nil, nil, false},
-		{"components", []string{partNodes, partPods, partDeployments, partDaemonSets}, deviations, nil, also(finding.KindMissing, finding.PoolNotFound), false},
+		{"components that kubeadm made", []string{partKubeadm, partNodes, partPods, partDeployments, partDaemonSets}, judged(components.JudgeKubeadm), []finding.ID{"C2"}, withoutProxy, true},
+		{"components", []string{partNodes, partPods, partDeployments, partDaemonSets}, deviations, []finding.ID{"C2"}, withoutProxy, true},
 		{"Services that every cluster depends on", []string{partKubeadm, partServices, partPods, partDeployments, partDaemonSets}, judged(components.JudgeServices), nil, nil, false},
 		{"what is switched off", []string{partKubeadm}, judged(components.JudgeSwitches), []finding.ID{finding.NotSigned, finding.ClientRequest}, ofController(), true},
 		{"networks that Nodes are given", []string{partKubeadm, partNodes}, judged(components.JudgeNetworks), nil, nil, false},
@@ -57,7 +60,7 @@ func detectors() []detector {
 		{"provider IDs", []string{partNodes}, ofSnapshot(providerIDTwice), nil, nil, false},
 		{"routes", []string{partNodes}, routes, []finding.ID{finding.NotReady}, nil, true},
 		{"pod networks", []string{partNodes}, podNetworks, nil, nil, false},
-		{"shutdown", []string{partNodes}, shutdown, nil, nil, false},
+		{"shutdown", []string{partNodes}, ofSnapshot(shutdown), nil, nil, false},
 		{"zones", []string{partNodes}, zones, nil, nil, false},
 		{"versions", []string{partNodes, partVersion}, skew, nil, nil, false},
 		{"deleted Services", []string{partServices}, stuckServices, nil, nil, false},
@@ -78,6 +81,19 @@ func laterVersions() []detector {
 		{"kube-proxy of later versions", []string{partProxy, partVersion}, ofSnapshot(endingProxyMode), nil, nil, false},
 		{"externalIPs of later versions", []string{partServices, partVersion}, ofSnapshot(endingExternalIPs), nil, nil, false},
 	}
+}
+
+// withoutProxy leaves of what deviations explain: an address of a Service that does not answer, where kube-proxy is ready on no Node of the
+// manager's; and pools that are not found, where their kind is not there.
+func withoutProxy(v *view, f *finding.Finding, explains []finding.ID) []finding.ID {
+	switch m := v.main(); {
+	case f.ID == finding.KindMissing:
+		return []finding.ID{finding.PoolNotFound}
+	case f.Object != "DaemonSet/"+v1alpha1.Namespace+"/"+components.Proxy || m == nil ||
+		slices.ContainsFunc(m.pods, func(p *corev1.Pod) bool { return v.Components.ReadyOn(components.Proxy, p.Spec.NodeName) }):
+		return nil
+	}
+	return explains
 }
 
 // ofController leaves of what a controller that is switched off explains what that one does.

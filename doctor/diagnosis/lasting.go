@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/nodestatus"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/agreement"
 	"github.com/ccmadm/ccmadm/doctor/components"
@@ -19,12 +20,12 @@ import (
 )
 
 // readySince says for how long a Node has been Ready; less than 0 where it is not.
-func (v *view) readySince(n *corev1.Node) time.Duration {
+func (s *Snapshot) readySince(n *corev1.Node) time.Duration {
 	_, c := nodeutil.GetNodeCondition(&n.Status, corev1.NodeReady)
 	if c == nil || c.Status != corev1.ConditionTrue {
 		return -1
 	}
-	return v.since(c.LastTransitionTime.Time)
+	return s.since(c.LastTransitionTime.Time)
 }
 
 // routes finds Nodes to which upstream's route controller made no route.
@@ -75,11 +76,11 @@ func podNetworks(v *view) []finding.Finding {
 	return list
 }
 
-func shutdown(v *view) []finding.Finding {
+func shutdown(s *Snapshot) []finding.Finding {
 	var list []finding.Finding
-	for i := range v.Nodes {
-		n := &v.Nodes[i]
-		if nodes.IsShutDown(n) && v.readySince(n) > time.Minute {
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		if nodes.IsShutDown(n) && s.readySince(n) > time.Minute {
 			f := finding.ShutdownStays.New("Node/"+n.Name, fmt.Sprintf("it has taint %s, and is Ready", v1alpha1.ShutdownTaint))
 			f.Next = "kubectl taint node " + n.Name + " " + v1alpha1.ShutdownTaint + "-"
 			list = append(list, f)
@@ -262,12 +263,11 @@ func endingExternalIPs(s *Snapshot) []finding.Finding {
 // inCluster is what package components judges by. The manager that initializes Nodes has detectors of its own, and what is wrong with a
 // Node is said of the Node.
 func (v *view) inCluster() components.Cluster {
-	states, faulty := map[string]nodes.State{}, map[string]bool{}
+	faulty := map[string]bool{}
 	for _, s := range v.report.Nodes {
-		states[s.Node] = s.State
 		faulty["Node/"+s.Node] = s.State != nodes.Ready && s.Cause != nil
 	}
-	for _, f := range slices.Concat(routes(v), shutdown(v)) {
+	for _, f := range slices.Concat(routes(v), shutdown(v.Snapshot)) {
 		faulty[f.Object] = true
 	}
 	config := readClusterConfiguration(v.Kubeadm)
@@ -277,7 +277,8 @@ func (v *view) inCluster() components.Cluster {
 		APIVersion: config.APIVersion, EtcdDataDir: config.Etcd.Local.DataDir,
 		ServiceSubnet: config.Networking.ServiceSubnet, PodSubnet: config.Networking.PodSubnet,
 		Undone: v.Undone, NotServed: v.notServed(),
-		Skip:   func(node string) bool { return states[node] != nodes.Ready },
+		// How far a Node has come into external mode says nothing of what runs there: kube-proxy tolerates every taint.
+		Skip:   func(node string) bool { n := v.byName[node]; return n == nil || !nodestatus.IsReady(n) },
 		Faulty: func(node string) bool { return faulty["Node/"+node] },
 	}
 	if m := v.main(); m != nil {

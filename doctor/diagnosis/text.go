@@ -10,6 +10,7 @@ import (
 	"github.com/fatih/color"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/nodestatus"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
 
@@ -51,12 +52,12 @@ func (v *view) countNodes() string {
 		return "Nodes not seen"
 	}
 	ready := 0
-	for _, s := range v.report.Nodes {
-		if s.State == nodes.Ready {
+	for i := range v.Nodes {
+		if nodestatus.IsReady(&v.Nodes[i]) {
 			ready++
 		}
 	}
-	return fmt.Sprintf("%s, %d Ready", finding.Count(len(v.report.Nodes), "Node"), ready)
+	return fmt.Sprintf("%s, %d Ready", finding.Count(len(v.Nodes), "Node"), ready)
 }
 
 // Of is what concerns these Nodes, and what concerns all: a cause that is about other Nodes alone is left out.

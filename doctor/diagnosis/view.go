@@ -231,7 +231,7 @@ func (v *view) podsNotSeen() *NotSeen {
 func (v *view) leads() bool { return v.facts.Led() }
 
 // since is how long before the snapshot something was.
-func (v *view) since(t time.Time) time.Duration { return v.Taken.Sub(t) }
+func (s *Snapshot) since(t time.Time) time.Duration { return s.Taken.Sub(t) }
 
 func join(list []string) string { return some(list, 5) }
 

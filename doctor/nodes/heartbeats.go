@@ -13,6 +13,7 @@ import (
 	nodeutil "k8s.io/component-helpers/node/util"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/nodestatus"
 )
 
 const (
@@ -46,7 +47,7 @@ func judgeHeartbeats(statuses []Status, f *Facts) {
 		switch {
 		case s.Cause != nil && s.Cause.ID == finding.KubeletSilent && !last.IsZero():
 			message = stoppedAt(last)
-		case s.Cause != nil || s.State != Ready:
+		case s.Cause != nil || s.State != Ready && !nodestatus.IsReady(find(s.Node)):
 		case behind > 0:
 			message = "the Node is Ready, and its kubelet has not renewed its Lease for " + behind.String()
 		case why != "" && missed > 0:
