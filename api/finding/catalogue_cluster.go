@@ -12,6 +12,8 @@ const (
 	ClientRequest    ID = "I4"
 	LeaseShared      ID = "H6"
 	ProviderIDTwice  ID = "N7"
+
+	NetworkUnavailable ID = "Q19"
 )
 
 // common is about a cluster as a whole.
@@ -49,6 +51,12 @@ func common() []Kind {
 				"removed without `kubeadm reset` stays in the list.",
 			Do:    "start the machine, or remove the member if the machine is gone for good",
 			Links: []string{"https://etcd.io/docs/v3.6/op-guide/runtime-configuration/"},
+		},
+		{
+			ID: NetworkUnavailable, Reason: "NetworkUnavailable", Title: "Node has no network, as its CNI plugin reports", Severity: SeverityError,
+			Why: "The plugin's pod on the Node has set the condition NetworkUnavailable, and the taint that follows keeps other pods away, until the pod " +
+				"runs again and takes it back.",
+			Do: "correct what keeps the plugin's pod on the Node from being ready",
 		},
 		{
 			ID: NotSigned, Reason: "NotSigned", Title: "Approved certificate request has no certificate", Severity: SeverityError,

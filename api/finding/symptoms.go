@@ -54,6 +54,7 @@ func symptomsOfNodes() []Symptom {
 		{inNodes, "Event DeletingNode: Deleting node ... because it does not exist in the cloud provider", []ID{KubeletWithoutNode, WouldBeDeleted}, false},
 		described(inNodes, "`Taints: node.cloudprovider.kubernetes.io/shutdown:NoSchedule`, and the Node is `Ready`", ShutdownStays),
 		{inNodes, "NetworkUnavailable True NoRouteCreated RouteController failed to create a route", []ID{RouteFailed, "F5"}, false},
+		described(inNodes, "`NetworkUnavailable` is `True` with another reason, such as `CalicoIsDown`", NetworkUnavailable),
 		described(inNodes, "Label `topology.kubernetes.io/zone` is missing", NoZone, NeverTainted),
 		described(inNodes, "A Node of the machine's old name stays `NotReady`", MachineTwice),
 	}
@@ -66,7 +67,7 @@ func symptomsOfPods() []Symptom {
 		{inPods, "untolerated taint {node-role.kubernetes.io/control-plane: }", []ID{"B3"}, false},
 		{inPods, "untolerated taint {node.kubernetes.io/network-unavailable: }", []ID{RouteFailed, "F2"}, false},
 		described(inPods, "`didn't match Pod's node affinity/selector`, or a DaemonSet with `DESIRED 0`", "B4", ComponentMissing),
-		described(inPods, "A pod of kube-system is in `CrashLoopBackOff`: coredns, kube-proxy, kube-controller-manager", ComponentUnready),
+		described(inPods, "A pod of kube-system, or of the CNI plugin, is in `CrashLoopBackOff`: coredns, kube-proxy, kube-flannel-ds", ComponentUnready),
 		described(inPods, "A static pod of the control plane is gone: kube-scheduler, etcd", ComponentMissing),
 		{inPods, "didn't have free ports for the requested pod ports", []ID{"B5"}, false},
 		{inPods, "violates PodSecurity \"restricted:latest\": host namespaces (hostNetwork=true)", []ID{"B6"}, false},

@@ -14,8 +14,8 @@ import (
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
 
-// mostUnready bounds the pods that are kept. What keeps more from running is seen in these.
-const mostUnready = 60
+// MostUnready bounds the pods that are kept of one place. What keeps more from running is seen in these.
+const MostUnready = 60
 
 // Collector takes objects of kube-system as lists show them, from several lists at once, and makes [Seen] of them.
 type Collector struct {
@@ -57,7 +57,7 @@ func (c *Collector) Pod(p *corev1.Pod) {
 		}
 		c.on[name] = append(c.on[name], p.Spec.NodeName)
 	}
-	if !nodes.IsPodReady(p) && len(c.seen.Unready) < mostUnready {
+	if !nodes.IsPodReady(p) && len(c.seen.Unready) < MostUnready {
 		c.seen.Unready = append(c.seen.Unready, c.trimmed(p))
 	}
 }

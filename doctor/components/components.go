@@ -15,6 +15,8 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
 
 // The components of kubeadm, as the label "component" of static pods and the names of workloads have them.
@@ -79,7 +81,7 @@ type Seen struct {
 	Configured []string `json:"configured,omitempty"`
 	// Static are kubeadm's static pods, ready or not, and others that are not ready.
 	Static []corev1.Pod `json:"static,omitempty"`
-	// Unready are pods of workloads that are not ready, at most [mostUnready].
+	// Unready are pods of workloads that are not ready, at most [MostUnready].
 	Unready []corev1.Pod `json:"unready,omitempty"`
 	// Services are those that every cluster depends on.
 	Services []Service `json:"services,omitempty"`
@@ -119,11 +121,16 @@ func (s *Seen) ReadyOn(name, node string) bool {
 	})
 }
 
-// Crashed are pods that have ended and are started again, at most so many, and no two of one workload or component.
+// Crashed are those of [Crashed] among all that was seen.
 func (s *Seen) Crashed(most int) []corev1.Pod {
+	return Crashed(slices.Concat(s.Static, s.Unready), most)
+}
+
+// Crashed are pods that have ended and are started again, at most so many, and no two of one workload or component.
+func Crashed(pods []corev1.Pod, most int) []corev1.Pod {
 	var list []corev1.Pod
 	known := map[string]bool{}
-	for _, p := range slices.Concat(s.Static, s.Unready) {
+	for _, p := range pods {
 		kind, name := Owner(&p)
 		key := kind + "/" + name
 		if kind == "" {
@@ -184,6 +191,8 @@ type Cluster struct {
 	ExternalEtcd, Kubeadm bool
 	// Undone are certificate requests that wait for kube-controller-manager.
 	Undone []certificatesv1.CertificateSigningRequest
+	// Networks are DaemonSets that bring CNI plugins.
+	Networks []nodes.PodNetwork
 	// NotServed are built-in lists to which the API server answers that there is no such resource.
 	NotServed []string
 	// Manager is the workload that initializes Nodes, as DaemonSet/kube-system/NAME: it is judged elsewhere.

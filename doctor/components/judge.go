@@ -59,6 +59,7 @@ func Judge(seen *Seen, cluster Cluster) []finding.Finding {
 		list = append(list, j.lease(c)...)
 	}
 	list = append(list, j.others()...)
+	list = append(list, j.networks()...)
 	list = append(list, j.unlisted()...)
 	list = append(list, j.pressure()...)
 	list = append(list, j.sandboxes()...)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/redact"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
 
@@ -118,4 +119,36 @@ func (j *judge) sandboxes() []finding.Finding {
 		list = append(list, f)
 	}
 	return list
+}
+
+// networks is about DaemonSets outside of kube-system that bring a CNI plugin, which lack pods. Those in it are workloads as others.
+func (j *judge) networks() []finding.Finding {
+	const without = "pods on the Node get no network, or do not reach pods of other Nodes"
+	var list []finding.Finding
+	for i := range j.Networks {
+		n := &j.Networks[i]
+		if n.Namespace == v1alpha1.Namespace || n.Ready >= n.Wanted {
+			continue
+		}
+		object := daemonSet + "/" + n.Namespace + "/" + n.Name
+		count := fmt.Sprintf("%s: %d of %d pods are ready", n.Name, n.Ready, n.Wanted)
+		var pods []*corev1.Pod
+		for k := range n.Unready {
+			pods = append(pods, &n.Unready[k])
+		}
+		missing := int(n.Wanted-n.Ready) - len(pods)
+		if found := j.unready(object, pods, count, without); len(found) > 0 {
+			list = append(list, found...)
+		} else if missing > j.unsettled() && len(pods) < MostUnready {
+			f := finding.ComponentMissing.New(object, count+": "+without)
+			f.Next = fmt.Sprintf("kubectl -n %s describe daemonset %s; kubectl -n %[1]s get pods -o wide", n.Namespace, n.Name)
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// unsettled is how many Nodes may lack pods for a reason that is said elsewhere, or that is about to pass.
+func (j *judge) unsettled() int {
+	return len(j.Nodes) - len(j.settled(func(*corev1.Node) bool { return true }))
 }

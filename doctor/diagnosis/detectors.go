@@ -9,6 +9,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/components"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/doctor/requests"
 )
 
@@ -84,11 +85,13 @@ func laterVersions() []detector {
 }
 
 // withoutProxy leaves of what deviations explain: an address of a Service that does not answer, where kube-proxy is ready on no Node of the
-// manager's; and pools that are not found, where their kind is not there.
+// manager's; Nodes without a network, where a CNI plugin lacks pods; and pools that are not found, where their kind is not there.
 func withoutProxy(v *view, f *finding.Finding, explains []finding.ID) []finding.ID {
 	switch m := v.main(); {
 	case f.ID == finding.KindMissing:
 		return []finding.ID{finding.PoolNotFound}
+	case slices.ContainsFunc(v.Networks, func(n nodes.PodNetwork) bool { return f.Object == "DaemonSet/"+n.Namespace+"/"+n.Name }):
+		return []finding.ID{finding.NetworkUnavailable}
 	case f.Object != "DaemonSet/"+v1alpha1.Namespace+"/"+components.Proxy || m == nil ||
 		slices.ContainsFunc(m.pods, func(p *corev1.Pod) bool { return v.Components.ReadyOn(components.Proxy, p.Spec.NodeName) }):
 		return nil

@@ -120,12 +120,14 @@ func (l *looking) closer(ctx context.Context, c kubernetes.Interface, profiles t
 		l.inventory(ctx, c)
 		l.pools(ctx, c)
 	}
+	l.networkPods(ctx, c)
 	l.unreadyLogs(ctx, c)
 	l.ask("pods without a sandbox", func() (func(), error) {
 		list, err := components.Sandboxes(ctx, c, events, s.Taken)
 		return func() { s.Components.Sandboxes = list }, err
 	})
 	l.wg.Wait()
+	l.networkLogs(ctx, c)
 	f := newView(s).facts
 	statuses := f.Statuses(nil)
 	// beside other writes: a webhook about everything that hangs holds up those as well, for as long as ctx lasts

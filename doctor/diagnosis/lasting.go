@@ -28,54 +28,6 @@ func (s *Snapshot) readySince(n *corev1.Node) time.Duration {
 	return s.since(c.LastTransitionTime.Time)
 }
 
-// routes finds Nodes to which upstream's route controller made no route.
-func routes(v *view) []finding.Finding {
-	var list []finding.Finding
-	for i := range v.Nodes {
-		n := &v.Nodes[i]
-		_, c := nodeutil.GetNodeCondition(&n.Status, corev1.NodeNetworkUnavailable)
-		if c == nil || c.Status != corev1.ConditionTrue || c.Reason != "NoRouteCreated" ||
-			v.since(c.LastTransitionTime.Time) < time.Minute {
-			continue
-		}
-		f := finding.RouteFailed.New("Node/"+n.Name, "condition NetworkUnavailable: "+c.Message)
-		f.Next = "kubectl -n default get events --field-selector reason=FailedToCreateRoute"
-		if m := v.main(); m != nil && m.arg("configure-cloud-routes") == "false" {
-			f.Message += "; routes are switched off now, so no controller resets the condition"
-			f.Next = "kubectl patch node " + n.Name + ` --subresource=status -p '{"status":{"conditions":[{"type":"NetworkUnavailable","status":"False","reason":"RoutesOff"}]}}'`
-		}
-		list = append(list, f)
-	}
-	return list
-}
-
-// podNetworks finds pod networks of which two Nodes have the same, or that routes need and no Node has.
-func podNetworks(v *view) []finding.Finding {
-	var list []finding.Finding
-	owners := map[string]string{}
-	for i := range v.Nodes {
-		n := &v.Nodes[i]
-		for _, cidr := range n.Spec.PodCIDRs {
-			if first, taken := owners[cidr]; taken {
-				f := finding.ID("F6").New("Node/"+n.Name, "it has pod network "+cidr+", which is Node "+first+"'s, too")
-				f.Severity = finding.SeverityError
-				f.Next = "kubectl get nodes -o custom-columns=NODE:.metadata.name,PODS:.spec.podCIDRs"
-				list = append(list, f)
-			}
-			owners[cidr] = n.Name
-		}
-		m := v.main()
-		if len(n.Spec.PodCIDRs) == 0 && m != nil && m.arg("configure-cloud-routes") == "true" &&
-			v.since(n.CreationTimestamp.Time) > time.Minute {
-			f := finding.ID("F5").
-				New("Node/"+n.Name, "cloud routes are on, and the Node has no pod CIDR: it gets no route, and no Event reports it")
-			f.Next = "kubectl -n kube-system get configmap kubeadm-config -o yaml | grep podSubnet"
-			list = append(list, f)
-		}
-	}
-	return list
-}
-
 func shutdown(s *Snapshot) []finding.Finding {
 	var list []finding.Finding
 	for i := range s.Nodes {
@@ -276,7 +228,7 @@ func (v *view) inCluster() components.Cluster {
 		Kubeadm: v.Kubeadm != "", DNSAddress: v.ClusterDNS, ServicesSeen: v.notSeen(partServices) == nil, ExternalEtcd: config.Etcd.External != nil,
 		APIVersion: config.APIVersion, EtcdDataDir: config.Etcd.Local.DataDir,
 		ServiceSubnet: config.Networking.ServiceSubnet, PodSubnet: config.Networking.PodSubnet,
-		Undone: v.Undone, NotServed: v.notServed(),
+		Undone: v.Undone, NotServed: v.notServed(), Networks: v.facts.Networks,
 		// How far a Node has come into external mode says nothing of what runs there: kube-proxy tolerates every taint.
 		Skip:   func(node string) bool { n := v.byName[node]; return n == nil || !nodestatus.IsReady(n) },
 		Faulty: func(node string) bool { return faulty["Node/"+node] },

@@ -171,7 +171,7 @@ func (v *view) leaseNamespace() string {
 func (v *view) findFacts() *nodes.Facts {
 	f := &nodes.Facts{
 		Now: v.Taken, Nodes: v.Nodes, LeaseNamespace: v.leaseNamespace(), LeaseName: v.leaseName(), Logs: v.Logs,
-		Reviews: v.Reviews, Answers: v.Answers, Heartbeats: v.Heartbeats, Networks: v.Networks,
+		Reviews: v.Reviews, Answers: v.Answers, Heartbeats: v.Heartbeats, Networks: networksWithPods(v.Snapshot),
 		Recorded: v.Provider != "",
 	}
 	if m := v.main(); m != nil && m.Profile != nil {

@@ -39,7 +39,7 @@ func notReady(s Status, node *corev1.Node, e *evidence) finding.Finding {
 	cause := finding.NotReady.New("", "the kubelet reports: "+Shorten(c.Message))
 	cause.Next = next
 	if strings.Contains(c.Message, "cni") {
-		withoutNetwork(&cause, e.networks)
+		withoutNetwork(&cause, s.Node, e.networks)
 	}
 	return cause
 }

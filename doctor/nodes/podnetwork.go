@@ -18,6 +18,8 @@ type PodNetwork struct {
 	// Wanted is how many pods its controller wants, Ready how many are ready.
 	Wanted int32 `json:"wanted"`
 	Ready  int32 `json:"ready"`
+	// Unready are its pods that are not ready, where it lacks some.
+	Unready []corev1.Pod `json:"unready,omitempty"`
 }
 
 // PodNetworkOf tells whether a DaemonSet brings a CNI plugin: its pods have the network of the machine, and write where container runtimes
@@ -27,11 +29,12 @@ func PodNetworkOf(d *appsv1.DaemonSet) (PodNetwork, bool) {
 	writes := slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool {
 		return v.HostPath != nil && (strings.HasPrefix(v.HostPath.Path, "/etc/cni/net.d") || strings.HasPrefix(v.HostPath.Path, "/opt/cni/bin"))
 	})
-	return PodNetwork{d.Namespace, d.Name, d.Status.DesiredNumberScheduled, d.Status.NumberReady}, pod.HostNetwork && writes
+	n := PodNetwork{Namespace: d.Namespace, Name: d.Name, Wanted: d.Status.DesiredNumberScheduled, Ready: d.Status.NumberReady}
+	return n, pod.HostNetwork && writes
 }
 
 // withoutNetwork says what to do where a Node has no CNI plugin: one that is installed, and whose pods are not ready, need not be installed.
-func withoutNetwork(f *finding.Finding, installed []PodNetwork) {
+func withoutNetwork(f *finding.Finding, node string, installed []PodNetwork) {
 	f.Do, f.Next = "install a CNI plugin", ""
 	broken := slices.IndexFunc(installed, func(n PodNetwork) bool { return n.Ready < n.Wanted })
 	wanted := slices.ContainsFunc(installed, func(n PodNetwork) bool { return n.Wanted > 0 })
@@ -45,6 +48,11 @@ func withoutNetwork(f *finding.Finding, installed []PodNetwork) {
 	n := &installed[broken]
 	f.Message += fmt.Sprintf("; DaemonSet/%s/%s brings a CNI plugin, and %d of %d of its pods are ready", n.Namespace, n.Name, n.Ready, n.Wanted)
 	f.Do = "correct what keeps the DaemonSet's pods from being ready"
-	f.Next = fmt.Sprintf("kubectl -n %s describe daemonset %s; kubectl -n %s logs daemonset/%s --all-containers --tail=20",
-		n.Namespace, n.Name, n.Namespace, n.Name)
+	// logs daemonset/NAME would show a pod of any Node
+	logs := fmt.Sprintf("kubectl -n %s get pods --field-selector spec.nodeName=%s -o name | xargs -n 1 kubectl -n %[1]s logs --all-containers --tail=20",
+		n.Namespace, node)
+	if at := slices.IndexFunc(n.Unready, func(p corev1.Pod) bool { return p.Spec.NodeName == node }); at >= 0 {
+		logs = fmt.Sprintf("kubectl -n %s logs %s --all-containers --tail=20", n.Namespace, n.Unready[at].Name)
+	}
+	f.Next = fmt.Sprintf("kubectl -n %s describe daemonset %s; %s", n.Namespace, n.Name, logs)
 }

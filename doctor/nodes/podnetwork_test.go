@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,7 +23,10 @@ func TestCauseOf_PodNetwork(t *testing.T) {
 	ready, unwanted := crashes, crashes
 	ready.Ready = 3
 	unwanted.Name, unwanted.Wanted = "kube-flannel-ds-arm", 0
-	nowhere := crashes
+	nowhere, elsewhere, here := crashes, crashes, crashes
+	elsewhere.Unready = []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "kube-flannel-w2"}, Spec: corev1.PodSpec{NodeName: "w2"}}}
+	here.Unready = append(slices.Clone(elsewhere.Unready),
+		corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "kube-flannel-w1"}, Spec: corev1.PodSpec{NodeName: "w1"}})
 	nowhere.Wanted = 0
 	node := newNode("w1", func(n *corev1.Node) {
 		n.Status.Conditions = []corev1.NodeCondition{{
@@ -39,6 +43,10 @@ func TestCauseOf_PodNetwork(t *testing.T) {
 		{"one for another architecture", []PodNetwork{unwanted, ready}, "install a CNI plugin", ""},
 		{"its pods crash beside it", []PodNetwork{unwanted, crashes}, "correct what keeps", "kubectl -n kube-flannel describe daemonset kube-flannel-ds;"},
 		{"no Node is selected", []PodNetwork{nowhere}, "correct what keeps", "kubectl -n kube-flannel describe daemonset kube-flannel-ds;"},
+		{"its pod on another Node crashes", []PodNetwork{elsewhere}, "correct what keeps", "kubectl -n kube-flannel describe daemonset kube-flannel-ds; " +
+			"kubectl -n kube-flannel get pods --field-selector spec.nodeName=w1 -o name | xargs -n 1 kubectl -n kube-flannel logs "},
+		{"its pod on the Node crashes", []PodNetwork{here}, "correct what keeps", "kubectl -n kube-flannel describe daemonset kube-flannel-ds; " +
+			"kubectl -n kube-flannel logs kube-flannel-w1 --all-containers --tail=20"},
 		{"its pods crash", []PodNetwork{ready, crashes}, "correct what keeps", "kubectl -n kube-flannel describe daemonset kube-flannel-ds"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

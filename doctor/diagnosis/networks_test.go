@@ -1,0 +1,81 @@
+package diagnosis
+
+import (
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/ccmadm/ccmadm/doctor/components"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+// TestDiagnose_NetworkUnavailable: who has set the condition, its reason says.
+func TestDiagnose_NetworkUnavailable(t *testing.T) {
+	without := func(reason string, since time.Duration) func(*Snapshot) {
+		return func(s *Snapshot) {
+			s.Components = &components.Seen{}
+			s.Nodes[1].Status.Conditions = append(s.Nodes[1].Status.Conditions, corev1.NodeCondition{
+				Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionTrue, Reason: reason, LastTransitionTime: ago(since),
+			})
+		}
+	}
+	calico := func(ready int32) func(*Snapshot) {
+		return func(s *Snapshot) {
+			s.Networks = []nodes.PodNetwork{{Namespace: "calico-system", Name: "calico-node", Wanted: 4, Ready: ready}}
+		}
+	}
+	notReady := func(s *Snapshot) { s.Nodes[1].Status.Conditions[0].Status = corev1.ConditionFalse }
+	for _, tt := range []struct {
+		name    string
+		changes faults
+		want    string
+	}{
+		{"no route", faults{without("NoRouteCreated", time.Hour)}, "F3(1)"},
+		{"Calico is down, and its DaemonSet not known", faults{without("CalicoIsDown", time.Hour)}, "Q19(1)"},
+		{"Calico is down, and lacks a pod", faults{without("CalicoIsDown", time.Hour), calico(3)}, "Q1(1)>Q19(1)"},
+		{"Calico restarts", faults{without("CalicoIsDown", 20*time.Second), calico(4)}, ""},
+		{"the Node is not Ready either", faults{without("CalicoIsDown", time.Hour), calico(4), notReady}, "W5(1)"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := words(Diagnose(newSnapshot(templates.Deployment, 3, tt.changes...))); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestGather_NetworkPods: the pods of a CNI plugin are listed where it lacks some, and what is kept are those that are not ready.
+func TestGather_NetworkPods(t *testing.T) {
+	s := newSnapshot(templates.Deployment, 1)
+	s.Leases[0].Spec.RenewTime.Time = time.Now()
+	d := appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-flannel", Name: "kube-flannel-ds"}}
+	d.Spec.Template.Spec.HostNetwork = true
+	d.Spec.Template.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/opt/cni/bin"}}}}
+	d.Status.DesiredNumberScheduled = 2
+	of := func(node string, owner string) corev1.Pod {
+		p := pod(owner+"-"+node, node)
+		p.Namespace, p.OwnerReferences = d.Namespace, []metav1.OwnerReference{{Kind: "DaemonSet", Name: owner}}
+		return p
+	}
+	failing := of("w1", d.Name)
+	failing.Status.Conditions[0].Status = corev1.ConditionFalse
+	server := newAnswering(s)
+	server.lists["/apis/apps/v1/daemonsets"] = appsv1.DaemonSetList{Items: []appsv1.DaemonSet{d}}
+	server.lists["/api/v1/namespaces/kube-flannel/pods"] = corev1.PodList{Items: []corev1.Pod{of("cp1", d.Name), failing, of("w1", "other")}}
+	h := httptest.NewServer(server)
+	t.Cleanup(h.Close)
+	seen, err := Gather(t.Context(), kubernetes.NewForConfigOrDie(&rest.Config{Host: h.URL, QPS: -1}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(seen.Networks) != 1 || seen.Networks[0].Ready != 1 || len(seen.Networks[0].Unready) != 1 || seen.Networks[0].Unready[0].Name != failing.Name {
+		t.Errorf("it has seen %+v", seen.Networks)
+	}
+}
