@@ -165,7 +165,13 @@ func (j *judge) workload(c Component) []finding.Finding {
 	case w.Ready == 0:
 		return j.noneReady(c, w)
 	}
-	return j.podsOf(w, c.Without)
+	list := j.podsOf(w, "") // the pods that are ready do its work
+	for i := range list {
+		if w.Ready >= w.Wanted { // those that are to replace them do not start
+			list[i].Severity = finding.SeverityWarning
+		}
+	}
+	return list
 }
 
 // deleted is about a DaemonSet that is not there, though its ConfigMap is. Who replaces kube-proxy deletes both, by the documents of
@@ -260,7 +266,7 @@ func (j *judge) noneReady(c Component, w *Workload) []finding.Finding {
 	if list := j.podsOf(w, c.Without); len(list) > 0 || j.waitsForNodes() {
 		return list
 	}
-	if slices.ContainsFunc(j.Unready, func(p corev1.Pod) bool { _, name := Owner(&p); return name == w.Name }) {
+	if slices.ContainsFunc(j.Unready, func(p corev1.Pod) bool { _, name := Owner(&p); return name == w.Name && !leftOver(&p) }) {
 		return nil // they have just been made
 	}
 	f := finding.ComponentMissing.New(w.object(), fmt.Sprintf("%s: 0 of %d pods are ready, and none is there: %s", w.Name, w.Wanted, c.Without))
@@ -277,7 +283,7 @@ func (j *judge) podsOf(w *Workload, without string) []finding.Finding {
 	var pods []*corev1.Pod
 	for i := range j.Unready {
 		p := &j.Unready[i]
-		if kind, name := Owner(p); kind == w.Kind && name == w.Name {
+		if kind, name := Owner(p); kind == w.Kind && name == w.Name && !leftOver(p) {
 			pods = append(pods, p)
 		}
 	}

@@ -7,8 +7,30 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
+
+// evicted is a pod of CoreDNS that a kubelet has ended.
+func evicted() *corev1.Pod {
+	p := made(newPod("coredns-evicted", "w1"), "ReplicaSet", DNS+"-5d9f")
+	p.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: "The node was low on resource: ephemeral-storage."}
+	return p
+}
+
+// TestJudge_Partly: what works with the pods that are ready is not said not to work.
+func TestJudge_Partly(t *testing.T) {
+	for ready, want := range map[int32]finding.Severity{1: finding.SeverityError, 2: finding.SeverityWarning} {
+		w := newWorld()
+		w.crash("coredns-5d9f-w1")
+		seen := &Seen{Unready: []corev1.Pod{*w.named("coredns-5d9f-w1")[0], *evicted()}}
+		seen.Workloads = []Workload{{Kind: deployment, Name: DNS, Wanted: 2, Ready: ready, Observed: true}}
+		got := Judge(seen, w.Cluster)
+		if len(got) != 1 || got[0].Severity != want || strings.Contains(got[0].Message, "resolve") || strings.Contains(got[0].Message, "more of its pods") {
+			t.Errorf("%d of 2 are ready: got %+v", ready, got)
+		}
+	}
+}
 
 // TestJudge_Pods has pods that no list of workloads shows, and those that Nodes keep out.
 func TestJudge_Pods(t *testing.T) {
@@ -33,6 +55,13 @@ func TestJudge_Pods(t *testing.T) {
 			w.pods, w.Manager = append(w.pods, p), "Pod/kube-system/ccm"
 			w.crash("ccm")
 		}, ""},
+		{"a pod of CoreDNS was evicted, and another one was made", func(w *world) {
+			w.pods = append(w.pods, evicted())
+		}, ""},
+		{"pods of CoreDNS were evicted, and a quota refuses others", func(w *world) {
+			w.without(DNS)
+			w.pods, w.deployments[0].Status.ReadyReplicas = append(w.pods, evicted()), 0
+		}, "Q1 Deployment/kube-system/coredns"},
 		{"a StatefulSet crashes", func(w *world) {
 			w.pods = append(w.pods, made(newPod("store-0", "w1"), statefulSet, "store"), made(newPod("store-1", "w2"), statefulSet, "store"))
 			w.crash("store")
