@@ -156,7 +156,7 @@ func (l *looking) settings(ctx context.Context, c kubernetes.Interface) {
 	}
 	var names []string
 	for i := range s.Nodes {
-		if _, ready := nodeutil.GetNodeCondition(&s.Nodes[i].Status, corev1.NodeReady); ready != nil && ready.Status == corev1.ConditionTrue {
+		if _, ready := nodeutil.GetNodeCondition(&s.Nodes[i].Status, corev1.NodeReady); ready != nil && ready.Status == corev1.ConditionTrue && !nodes.IsVirtual(&s.Nodes[i]) {
 			names = append(names, s.Nodes[i].Name)
 		}
 	}

@@ -130,7 +130,7 @@ func skew(v *view) []finding.Finding {
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
 		kubelet, err := version.ParseGeneric(n.Status.NodeInfo.KubeletVersion)
-		if err != nil || kubelet.Minor() <= server.Minor() && kubelet.Minor()+3 >= server.Minor() {
+		if err != nil || nodes.IsVirtual(n) || kubelet.Minor() <= server.Minor() && kubelet.Minor()+3 >= server.Minor() {
 			continue
 		}
 		f := finding.VersionSkew.New(
@@ -230,7 +230,10 @@ func (v *view) inCluster() components.Cluster {
 		ServiceSubnet: config.Networking.ServiceSubnet, PodSubnet: config.Networking.PodSubnet,
 		Undone: v.Undone, NotServed: v.notServed(), Networks: v.facts.Networks,
 		// How far a Node has come into external mode says nothing of what runs there: kube-proxy tolerates every taint.
-		Skip:   func(node string) bool { n := v.byName[node]; return n == nil || !nodestatus.IsReady(n) },
+		Skip: func(node string) bool {
+			n := v.byName[node]
+			return n == nil || !nodestatus.IsReady(n) || nodes.IsVirtual(n)
+		},
 		Faulty: func(node string) bool { return faulty["Node/"+node] },
 	}
 	if m := v.main(); m != nil {

@@ -60,6 +60,10 @@ func TestDiagnose_Unmanaged(t *testing.T) {
 		{"in another program", faults{nobody, plainNodes, flags(""), held("k3s-cloud-controller-manager")}, "A1(4) W20(1)"},
 		{"workloads not seen", faults{nobody, plainNodes, flags(""), without(partDeployments)}, "A1(4) W13(1)"},
 		{"a manager that leads", faults{untainted, flag("w1", "")}, "A1(1)"},
+		{"a virtual Node, whose version is not a kubelet's", faults{func(s *Snapshot) {
+			s.Nodes[1].Spec.ProviderID, s.Nodes[1].Labels = "", map[string]string{"type": "virtual-kubelet"}
+			s.Nodes[1].Status.NodeInfo.KubeletVersion = "v1.19.10-vk-azure-aci-v1.4.1"
+		}}, ""},
 		{"adopt stopped halfway", faults{untainted, flag("w1", ""), func(s *Snapshot) {
 			s.Unfinished = &Unfinished{Run: 3, Command: "adopt", Machine: "cp1", Line: "ccmadm adopt --via=pods", Step: "step kubelet of Node/w1", Done: 4}
 		}}, "O3(1)>A1(1)"},

@@ -52,7 +52,7 @@ type Facts struct {
 	every bool
 }
 
-// Judge says how far nodes have come by these facts, all of them if none are named, and what keeps them. It reads
+// Judge says how far nodes have come by these facts, all machines if none are named, and what keeps them. It reads
 // nothing else.
 func Judge(f *Facts, names []string) *Report {
 	r := &Report{Nodes: f.Statuses(names), Leader: f.Leader()}
@@ -71,12 +71,10 @@ func Judge(f *Facts, names []string) *Report {
 	return r
 }
 
-// Statuses says how far nodes have come, all of them if none are named. Causes are left to [Judge].
+// Statuses says how far nodes have come, all of them if none are named: all that are machines. Causes are left to [Judge].
 func (f *Facts) Statuses(names []string) []Status {
 	if len(names) == 0 {
-		for _, n := range f.Nodes {
-			names = append(names, n.Name)
-		}
+		names = machines(f.Nodes)
 	}
 	find, leader := finder(f.Nodes), f.leader()
 	var list []Status

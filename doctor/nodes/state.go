@@ -147,6 +147,24 @@ func IsTainted(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.UninitializedTaint })
 }
 
+// IsVirtual tells whether what stands for a machine is a program that starts pods elsewhere (https://virtual-kubelet.io): there is no kubelet,
+// and no machine that a provider would know. Its programs write the taint, the label, or both.
+func IsVirtual(node *corev1.Node) bool {
+	return node.Labels["type"] == "virtual-kubelet" ||
+		slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == "virtual-kubelet.io/provider" })
+}
+
+// machines are the names of all Nodes that are not virtual.
+func machines(nodes []corev1.Node) []string {
+	var names []string
+	for i := range nodes {
+		if n := &nodes[i]; !IsVirtual(n) {
+			names = append(names, n.Name)
+		}
+	}
+	return names
+}
+
 // IsPodReady says what the pod's condition says.
 func IsPodReady(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {

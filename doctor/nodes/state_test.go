@@ -51,6 +51,20 @@ func newLease(holder string, renewed time.Time) *coordinationv1.Lease {
 	return l
 }
 
+// TestStatuses_Virtual: a Node that is no machine has no way into external cloud mode, unless it is asked for.
+func TestStatuses_Virtual(t *testing.T) {
+	byTaint := newNode("aci", unresolved, func(n *corev1.Node) {
+		n.Spec.Taints = []corev1.Taint{{Key: "virtual-kubelet.io/provider", Value: "azure", Effect: corev1.TaintEffectNoSchedule}}
+	})
+	byLabel := newNode("fargate", unresolved, func(n *corev1.Node) { n.Labels = map[string]string{"type": "virtual-kubelet"} })
+	f := &Facts{Nodes: []corev1.Node{*newNode("w1"), *byTaint, *byLabel}}
+	for want, names := range map[string][]string{"w1": nil, "aci": {"aci"}} {
+		if got := f.Statuses(names); len(got) != 1 || got[0].Node != want {
+			t.Errorf("of %q: got %+v", names, got)
+		}
+	}
+}
+
 func TestStatusOf(t *testing.T) {
 	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	const held, nobody = true, false

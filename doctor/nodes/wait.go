@@ -124,9 +124,7 @@ func (o WaitOptions) late(
 	}
 	names := o.Nodes
 	if len(names) == 0 {
-		for _, n := range nodes {
-			names = append(names, n.Name)
-		}
+		names = machines(nodes)
 	}
 	find, now := finder(nodes), time.Now()
 	var statuses []Status

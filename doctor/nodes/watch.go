@@ -100,13 +100,16 @@ func byName(name string) string {
 	return fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 }
 
-// statuses returns one for each name, or for each node there is. Nothing is known before the first list has arrived.
+// statuses returns one for each name, or for each machine there is. Nothing is known before the first list has arrived.
 func (w *watcher) statuses(names []string, now time.Time) []Status {
 	if !w.nodes.HasSynced() {
 		return nil
 	}
 	if len(names) == 0 {
-		names = w.nodes.GetStore().ListKeys()
+		names = slices.DeleteFunc(w.nodes.GetStore().ListKeys(), func(name string) bool {
+			n := w.node(name)
+			return n != nil && IsVirtual(n)
+		})
 		slices.SortFunc(names, strings.Compare)
 	}
 	w.leader.see(w.lease(), now)
