@@ -37,9 +37,10 @@ func probed() []Kind {
 		},
 		{
 			ID: KubeletUnreached, Reason: "KubeletUnreached", Severity: SeverityError,
-			Title: "Kubelet of a Node is not reachable from other Nodes",
+			Title: "Kubelet of a Node is not reachable from API servers or other Nodes",
 			Why:   "API servers reach kubelets for logs, exec and metrics, and Nodes carry the packets of pods between each other.",
-			Do:    "open TCP port 10250 between the Nodes, and correct the route; ping tells whether the machine is reachable at all",
+			Do: "open TCP port 10250 from the control planes to all Nodes and between the Nodes, and correct the route; ping tells whether the machine " +
+				"is reachable at all",
 		},
 		{
 			ID: NodeBalancerUnreached, Reason: "NodeBalancerUnreached", Severity: SeverityWarning,

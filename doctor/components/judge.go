@@ -215,7 +215,7 @@ func (j *judge) unselected(c Component, w *Workload) []finding.Finding {
 
 // withoutPod is about Nodes on which a DaemonSet wants a pod and has none: its pods are refused, or nothing makes them.
 func (j *judge) withoutPod(c Component, w *Workload) []finding.Finding {
-	if int(w.Wanted) <= len(w.Nodes) || w.Ready >= w.Wanted {
+	if int(w.Wanted) <= max(len(w.Nodes), int(w.Ready)+j.failing(w)) {
 		return nil
 	}
 	missing := slices.DeleteFunc(j.settled(w.selects), func(node string) bool { return slices.Contains(w.Nodes, node) })
@@ -225,6 +225,17 @@ func (j *judge) withoutPod(c Component, w *Workload) []finding.Finding {
 	f := finding.ComponentMissing.New(w.object(), fmt.Sprintf("%s: %d of %d Nodes have its pod, and %s not: %s",
 		w.Name, len(w.Nodes), w.Wanted, nodes.Some(missing, 5), c.Without))
 	return []finding.Finding{j.withRefusal(f, w)}
+}
+
+// failing is how many of its pods are there and not ready.
+func (j *judge) failing(w *Workload) int {
+	count := 0
+	for i := range j.Unready {
+		if kind, name := Owner(&j.Unready[i]); kind == w.Kind && name == w.Name {
+			count++
+		}
+	}
+	return count
 }
 
 // selects tells whether the nodeSelector of its pods matches a Node.

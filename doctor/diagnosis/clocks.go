@@ -2,7 +2,12 @@ package diagnosis
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
@@ -20,11 +25,12 @@ func clocks(v *view) []finding.Finding {
 	for _, s := range v.report.Nodes {
 		silent[s.Node] = s.Cause != nil && (s.Cause.ID == finding.KubeletSilent || s.Cause.ID == finding.MachineOff)
 	}
+	servers, names := serverClocks(v.Snapshot, silent)
 	for i := range v.Heartbeats {
 		l := &v.Heartbeats[i]
 		ahead, known := nodes.ClockAhead(l)
 		here := v.Host != nil && v.Host.Clock != nil && v.Host.Node == l.Name
-		if !known || here || v.byName[l.Name] == nil || silent[l.Name] {
+		if !known || here || v.byName[l.Name] == nil || silent[l.Name] || slices.Contains(names, l.Name) {
 			continue
 		}
 		if ahead.Abs() < clockWarns {
@@ -37,6 +43,73 @@ func clocks(v *view) []finding.Finding {
 		for i := range list {
 			list[i].Message += "; most other clocks differ too, so the API server's clock may be wrong"
 		}
+	}
+	return append(servers, list...)
+}
+
+// serverClocks finds an API server whose clock is off: kubelets whose own time is right have renewed their Leases there, and it has written
+// another time. That our clock is right, most Leases show: both their times are of now. It returns these kubelets' Nodes, too.
+func serverClocks(s *Snapshot, silent map[string]bool) (list []finding.Finding, names []string) {
+	right, all := 0, 0
+	var off []time.Duration // by how much it is ahead
+	for i := range s.Heartbeats {
+		l := &s.Heartbeats[i]
+		ahead, known := nodes.ClockAhead(l)
+		if !known || silent[l.Name] {
+			continue
+		}
+		all++
+		switch now := s.since(l.Spec.RenewTime.Time).Abs() < clockWarns; {
+		case now && ahead.Abs() < clockWarns:
+			right++
+		case now:
+			off, names = append(off, -ahead), append(names, l.Name)
+		}
+	}
+	if len(off) == 0 {
+		return nil, nil
+	}
+	object := "Service/default/kubernetes" // which of them, is not known
+	for i := range s.Heartbeats {
+		l := &s.Heartbeats[i]
+		at := slices.IndexFunc(s.Nodes, func(n corev1.Node) bool { return n.Name == l.Name && nodes.IsControlPlane(&n) })
+		if ahead, known := nodes.ClockAhead(l); at >= 0 && known && ahead.Abs() < clockWarns && (-s.since(l.Spec.RenewTime.Time)-off[0]).Abs() < clockWarns {
+			object = "Node/" + l.Name // its kubelet has the same wrong time
+			all--
+			break
+		}
+	}
+	if right <= all/2 {
+		return nil, nil
+	}
+	f := clockFinding(object, off[0], "Nodes whose kubelets renew their Leases at its API server, such as "+names[0])
+	return []finding.Finding{f}, names
+}
+
+// unreachedKubelets says that the API server reaches none of several kubelets: then it is its own way, or its certificate. One that is
+// reached by none, of a Node, package nodes finds.
+func unreachedKubelets(s *Snapshot) []finding.Finding {
+	n := s.notSeen(partKubelets)
+	if n == nil || len(s.Settings.Kubelets)+len(s.Flags) > 0 || len(s.Nodes) < 2 {
+		return nil
+	}
+	var why string
+	switch _, text, dials := strings.Cut(n.Message, "error trying to reach service: "); {
+	case dials && strings.HasPrefix(text, "dial "):
+		why = text
+	case n.Reason == metav1.StatusReasonUnauthorized: // to us the API server answers
+		why = "they do not accept its certificate: Unauthorized"
+	default:
+		return nil
+	}
+	var list []finding.Finding
+	for i := range s.Nodes {
+		if !nodes.IsControlPlane(&s.Nodes[i]) {
+			continue
+		}
+		f := finding.KubeletUnreached.New("Node/"+s.Nodes[i].Name, "the API server gets an answer from no kubelet: "+nodes.Shorten(why))
+		f.Next = "kubectl get --raw /api/v1/nodes/" + s.Nodes[0].Name + "/proxy/healthz"
+		list = append(list, f)
 	}
 	return list
 }
@@ -53,6 +126,12 @@ func clockFinding(object string, ahead time.Duration, other string) finding.Find
 		f.Severity = finding.SeverityError
 	}
 	f.Next = "timedatectl timesync-status; chronyc tracking"
+	switch kind, name, _ := strings.Cut(object, "/"); kind {
+	case "Node":
+		f.Next = "on " + name + ": " + f.Next
+	case "Service":
+		f.Next = "on each control plane: " + f.Next
+	}
 	return f
 }
 

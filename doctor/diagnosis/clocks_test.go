@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ccmadm/ccmadm/doctor/agreement"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -90,5 +91,73 @@ func TestDiagnose_ClockOfTheAPIServer(t *testing.T) {
 			!strings.Contains(d.Causes[0].Message, doubt) {
 			t.Errorf("want one cause with %q, got %+v", doubt, d.Causes)
 		}
+	}
+}
+
+// TestDiagnose_ClockOfOneAPIServer: kubelets whose own time is right are not to blame for the time that an API server writes.
+func TestDiagnose_ClockOfOneAPIServer(t *testing.T) {
+	told := flags("external")
+	all := func(s *Snapshot) {
+		for i := range s.Nodes {
+			byServer(i, -5*time.Second, 0)(s)
+		}
+	}
+	for _, tt := range []struct {
+		name    string
+		changes faults
+		want    string
+		object  string
+	}{
+		{"a kubelet renews there", faults{all, told, byServer(1, -95*time.Second, 90*time.Second)}, "K7(1)", "Service/default/kubernetes"},
+		{"ahead", faults{all, told, byServer(1, 85*time.Second, -90*time.Second)}, "K7(1)", "Service/default/kubernetes"},
+		{
+			"its own kubelet as well", faults{all, told, byServer(1, -95*time.Second, 90*time.Second), byServer(0, -95*time.Second, 0)},
+			"K7(1)", "Node/cp1",
+		},
+		{"the kubelet's own clock", faults{all, told, byServer(1, -5*time.Second, -90*time.Second)}, "K7(1)", "Node/w1"},
+		{"our clock goes with one kubelet's only", faults{told, late(0), byServer(1, -7*time.Minute, 7*time.Minute), late(2), late(3)}, "K7(1)", "Node/w1"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := Diagnose(newSnapshot(templates.Deployment, 3, tt.changes...))
+			if got := words(d); got != tt.want || d.Causes[0].Object != tt.object {
+				t.Errorf("got %s, want %s of %s: %+v", got, tt.want, tt.object, d.Causes)
+			}
+		})
+	}
+}
+
+// TestDiagnose_UnreachedKubelets: what none of several answers is the API server's trouble, and nothing is known of the kubelets then.
+func TestDiagnose_UnreachedKubelets(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		seen   NotSeen
+		change func(*Snapshot)
+		want   string
+		blind  bool
+	}{
+		{
+			"no way", NotSeen{Message: "4 of 4 kubelets did not answer, such as cp1: error trying to reach service: dial tcp 198.18.0.10:10250: i/o timeout"},
+			nil, "T4(1)", true,
+		},
+		{"its certificate", NotSeen{Reason: metav1.StatusReasonUnauthorized, Message: "Unauthorized"}, nil, "T4(1)", true},
+		{"we may not ask", NotSeen{Reason: metav1.StatusReasonForbidden, Message: "nodes is forbidden"}, nil, "", false},
+		{"it took too long", NotSeen{Reason: metav1.StatusReasonTimeout, Message: "context deadline exceeded"}, nil, "", true},
+		{"one of several", NotSeen{Message: "1 of 4 kubelets did not answer, such as w1: error trying to reach service: dial tcp 198.18.0.10:10250: i/o timeout"}, func(s *Snapshot) {
+			s.Settings.Kubelets = map[string]agreement.Kubelet{"w2": {}}
+			s.Answers.Unreached = map[string]string{"w1": "dial tcp 198.18.0.10:10250: i/o timeout"}
+		}, "T4(1)", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.seen.What = partKubelets
+			d := Diagnose(newSnapshot(templates.Deployment, 3, func(s *Snapshot) {
+				s.NotSeen = []NotSeen{tt.seen}
+				if tt.change != nil {
+					tt.change(s)
+				}
+			}))
+			if got := words(d); got != tt.want || d.Blind() != tt.blind {
+				t.Errorf("got %s, blind %v, want %s, %v", got, d.Blind(), tt.want, tt.blind)
+			}
+		})
 	}
 }

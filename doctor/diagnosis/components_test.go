@@ -48,6 +48,7 @@ func TestDiagnose_Components(t *testing.T) {
 		{"its Node has stopped reporting", faults{nobody, plainNodes, flags(""), withProxy("w1"), notReady}, "W5(1) W20(1)"},
 		{"a Node of it sends no heartbeat", faults{nobody, plainNodes, flags(""), withProxy(), func(s *Snapshot) {
 			s.Heartbeats[1].Spec.RenewTime.Time = taken.Add(-2 * time.Minute)
+			delete(s.Flags, "w1")
 		}}, "W14(1) W20(1)"},
 		{"Nodes wait, since the manager does not reach the API server", faults{
 			tainted, leaderless, waiting("CrashLoopBackOff", "back-off"), byService, withProxy("cp1", "w1", "w2", "w3"),

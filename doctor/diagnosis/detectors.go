@@ -51,7 +51,6 @@ func detectors() []detector {
 		{"settings of several places", []string{partKubeadm, partNodes, partPods}, ofSnapshot(disagreements), nil, nil, false},
 		{"deleted Nodes", []string{partNodes, partHeartbeats}, kubeletsWithoutNode, nil, nil, false},
 		{"nodes", []string{partNodes}, waitingNodes, leaderless, bySilence, false},
-		{"clocks of machines", []string{partNodes, partHeartbeats}, clocks, nil, nil, false},
 		{"IP forwarding of Nodes", nil, asked(finding.NodeForwardingOff), unanswered, nil, true},
 		{"API servers, as Nodes see them", nil, asked(finding.NodeServerUnreached), []finding.ID{finding.NodeServiceUnanswered}, nil, true},
 		{"Service of the API server, as Nodes see it", nil, asked(finding.NodeServiceUnanswered), []finding.ID{finding.NodeDNSUnanswered, finding.NodeBalancerUnreached}, nil, true},
@@ -72,7 +71,15 @@ func detectors() []detector {
 		{"what ccmadm has written down", []string{partRecord}, ofSnapshot(misread), nil, nil, false},
 		{"commands that stopped", []string{PartJournal}, ofSnapshot(unfinished), halfway(), nil, true},
 		{"serving certificates", []string{partRequests}, servingCertificates, nil, nil, false},
-	}, laterVersions()...)
+	}, slices.Concat(seenByServers(), laterVersions())...)
+}
+
+// seenByServers are about Nodes as API servers see them.
+func seenByServers() []detector {
+	return []detector{
+		{"clocks of machines", []string{partNodes, partHeartbeats}, clocks, nil, nil, false},
+		{"kubelets, as the API server sees them", []string{partNodes}, ofSnapshot(unreachedKubelets), nil, nil, false},
+	}
 }
 
 // laterVersions are about what works now, and ends in a version of Kubernetes to come.

@@ -160,7 +160,7 @@ func (l *looking) settings(ctx context.Context, c kubernetes.Interface) {
 			names = append(names, s.Nodes[i].Name)
 		}
 	}
-	l.ask("settings of kubelets", func() (func(), error) {
+	l.ask(partKubelets, func() (func(), error) {
 		told, err := agreement.AskKubelets(ctx, c.Discovery().RESTClient(), names)
 		return func() { s.Settings.Kubelets = told }, err
 	})

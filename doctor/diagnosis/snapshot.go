@@ -243,6 +243,7 @@ const (
 	partKubeadm     = "kubeadm's configuration"
 	partProxy       = "kube-proxy's configuration"
 	partKubelet     = "the kubelets' configuration"
+	partKubelets    = "settings of kubelets"
 	partClusterInfo = "cluster-info"
 	partCorefile    = "CoreDNS' configuration"
 	partPermissions = "permissions of components"

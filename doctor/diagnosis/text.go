@@ -133,7 +133,7 @@ func (d *Diagnosis) Findings() []finding.Finding {
 	return list
 }
 
-// Blind says that Nodes, or what every cluster has in kube-system, could not be read: that nothing was found then is no sign of health. Of a
+// Blind says that Nodes, or what every cluster has in kube-system, could not be read, or that no kubelet answered: that nothing was found then is no sign of health. Of a
 // machine that does not know where its cluster is, nothing more was asked than what it tells itself.
 func (d *Diagnosis) Blind() bool { return len(d.Unread()) > 0 }
 
@@ -145,6 +145,10 @@ func (d *Diagnosis) Unread() []string {
 		case partCluster:
 			if n.Reason != reasonNotAsked {
 				return []string{partNodes}
+			}
+		case partKubelets:
+			if d.noKubelet {
+				parts = append(parts, n.What)
 			}
 		case partNodes, partPods, partDeployments, partDaemonSets, partLeases:
 			parts = append(parts, n.What)

@@ -172,10 +172,14 @@ func (v *view) findFacts() *nodes.Facts {
 	f := &nodes.Facts{
 		Now: v.Taken, Nodes: v.Nodes, LeaseNamespace: v.leaseNamespace(), LeaseName: v.leaseName(), Logs: v.Logs,
 		Reviews: v.Reviews, Answers: v.Answers, Heartbeats: v.Heartbeats, Networks: networksWithPods(v.Snapshot),
+		Alive:    map[string]bool{},
 		Recorded: v.Provider != "",
 	}
 	if m := v.main(); m != nil && m.Profile != nil {
 		f.Balances, f.Asks = m.Profile.Has(templates.Services), !m.Profile.OwnFlags
+	}
+	for node := range v.Settings.Kubelets {
+		f.Alive[node] = true
 	}
 	f.Lease = v.lease(f.LeaseNamespace, f.LeaseName)
 	unseen := v.notSeen(leasesIn(f.LeaseNamespace))

@@ -40,6 +40,8 @@ type Facts struct {
 	// Heartbeats are the Leases of kubelets, Answers what they say.
 	Heartbeats []coordinationv1.Lease
 	Answers
+	// Alive are kubelets that have told something else when they were asked.
+	Alive map[string]bool
 	// Networks are the DaemonSets that bring CNI plugins, as far as these were asked for.
 	Networks []PodNetwork
 	// Recorded says that ccmadm has a record of the cluster: what it has made there it makes again.
@@ -149,6 +151,12 @@ func (f *Facts) AskLease(ctx context.Context, c kubernetes.Interface) {
 	f.keep(l)
 }
 
+// answered tells whether a kubelet has just done so, through the API server.
+func (f *Facts) answered(node string) bool {
+	_, told := f.Flags[node]
+	return told || f.Alive[node]
+}
+
 // Silent finds the kubelets that have stopped renewing their Lease and whose Node waits for something else, too: what
 // that is explains no silence.
 func (f *Facts) Silent(statuses []Status) []finding.Finding {
@@ -158,7 +166,7 @@ func (f *Facts) Silent(statuses []Status) []finding.Finding {
 		if s.Cause == nil || s.State == Absent || s.Cause.ID == finding.KubeletSilent || s.Cause.ID == finding.MachineOff {
 			continue
 		}
-		if quiet := h.behind(s.Node); quiet > 0 {
+		if quiet := h.behind(s.Node); quiet > 0 && !f.answered(s.Node) {
 			list = append(list, silent(s, "its kubelet has not renewed its Lease for "+quiet.String()))
 		}
 	}

@@ -43,6 +43,9 @@ func judgeHeartbeats(statuses []Status, f *Facts) {
 	for i, s := range statuses {
 		why, last := unreached[s.Node], h.renewed[s.Node]
 		behind, missed := h.behind(s.Node), h.missed(s.Node, find(s.Node))
+		if f.answered(s.Node) {
+			behind = 0 // the API server that took its renewal has another time
+		}
 		message := ""
 		switch {
 		case s.Cause != nil && s.Cause.ID == finding.KubeletSilent && !last.IsZero():
@@ -54,6 +57,9 @@ func judgeHeartbeats(statuses []Status, f *Facts) {
 			message = fmt.Sprintf("the Node is Ready, its kubelet has sent no heartbeat for %s, and does not answer the API server: %s", missed, why)
 		}
 		if message == "" {
+			if why != "" && !last.IsZero() && s.Cause == nil && (s.State == Ready || nodestatus.IsReady(find(s.Node))) {
+				statuses[i].Cause = unreachedOnly(s, why, f.Nodes)
+			}
 			continue
 		}
 		cause := silent(s, message)
@@ -62,6 +68,24 @@ func judgeHeartbeats(statuses []Status, f *Facts) {
 		}
 		statuses[i].Cause = &cause
 	}
+}
+
+// unreachedOnly is about a kubelet that reports, and that API servers do not reach.
+func unreachedOnly(s Status, why string, all []corev1.Node) *finding.Finding {
+	cause := finding.KubeletUnreached.New("Node/"+s.Node, "its kubelet renews its Lease, and the API server does not reach it: "+why)
+	if why == noAnswer() { // a packet that was dropped, or a kubelet that is slow
+		cause.Severity = finding.SeverityWarning
+	}
+	from := "a control plane"
+	if i := slices.IndexFunc(all, func(n corev1.Node) bool { return IsControlPlane(&n) && n.Name != s.Node }); i >= 0 {
+		from = all[i].Name
+	}
+	address := s.Node
+	if len(s.InternalIPs) > 0 {
+		address = s.InternalIPs[0]
+	}
+	cause.Next = "on " + from + ": nc -vz -w 3 " + address + " 10250"
+	return &cause
 }
 
 // stoppedAt says when a kubelet was heard last.

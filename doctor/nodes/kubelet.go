@@ -8,12 +8,14 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	nodeutil "k8s.io/component-helpers/node/util"
 
@@ -76,8 +78,6 @@ type Answers struct {
 // AskKubelets asks kubelets for their --cloud-provider: those of nodes that no manager will initialize, and of those that are Ready, of
 // many those first that have renewed their Lease longest ago. Kubelets that do not tell, and what may not be asked, are left out.
 func AskKubelets(ctx context.Context, c kubernetes.Interface, statuses []Status, leases []coordinationv1.Lease) Answers {
-	ctx, cancel := context.WithTimeout(ctx, flagsTimeout)
-	defer cancel()
 	var asked []string
 	for _, s := range statuses {
 		reported := s.Version != "" // a kubelet that has never done so is not there yet
@@ -95,9 +95,15 @@ func AskKubelets(ctx context.Context, c kubernetes.Interface, statuses []Status,
 		flags     map[string]string
 		unreached string
 	}
-	told := AskEach(ctx, asked, func(ctx context.Context, node string) answer {
+	short, cancel := context.WithTimeout(ctx, flagsTimeout)
+	defer cancel()
+	quick := atomic.Bool{}
+	told := AskEach(short, asked, func(ctx context.Context, node string) answer {
 		start := time.Now()
 		flags, err := askFlags(ctx, c, node)
+		if flags != nil && time.Since(start) < flagsTimeout/4 {
+			quick.Store(true)
+		}
 		return answer{flags, unreached(err, time.Since(start))}
 	})
 	all := Answers{Flags: map[string]string{}, Unreached: map[string]string{}}
@@ -109,20 +115,60 @@ func AskKubelets(ctx context.Context, c kubernetes.Interface, statuses []Status,
 			all.Unreached[asked[i]] = a.unreached
 		}
 	}
-	all.doubt(len(asked))
+	all.doubt(len(asked), quick.Load())
+	all.confirm(ctx, c, leases)
 	return all
 }
 
+// confirm drops kubelets that may have stopped since they were heard last: one that lives renews its Lease once more. Those that have missed
+// a heartbeat already, and those of which no Lease is known, need no confirmation.
+func (a *Answers) confirm(ctx context.Context, c kubernetes.Interface, leases []coordinationv1.Lease) {
+	h := heartbeatsOf(leases, time.Now())
+	pending := map[string]time.Time{} // when they were heard last; zero: that has not been asked
+	for node := range a.Unreached {
+		if _, known := h.renewed[node]; known && h.missed(node, nil) == 0 && h.behind(node) == 0 {
+			pending[node] = time.Time{}
+		}
+	}
+	if len(pending) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, heartbeat/4+late)
+	defer cancel()
+	_ = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		asked := slices.Collect(maps.Keys(pending))
+		for i, last := range AskEach(ctx, asked, func(ctx context.Context, node string) time.Time {
+			l, err := c.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, node, metav1.GetOptions{})
+			if err != nil {
+				return time.Time{}
+			}
+			return heard(l)
+		}) {
+			before := pending[asked[i]]
+			switch {
+			case before.IsZero():
+				pending[asked[i]] = last
+			case last.After(before):
+				delete(pending, asked[i])
+			}
+		}
+		return len(pending) == 0, nil
+	})
+	for node := range pending {
+		delete(a.Unreached, node)
+	}
+}
+
 // doubt drops what is rather the API server's trouble, or its way to all Nodes: where none of several kubelets answers, and where most do
-// not answer in time.
-func (a *Answers) doubt(asked int) {
+// not answer in time, nor another one quickly.
+func (a *Answers) doubt(asked int, quick bool) {
 	hung := 0
 	for _, why := range a.Unreached {
 		if why == noAnswer() {
 			hung++
 		}
 	}
-	if none := len(a.Unreached) == asked && asked > 1; none || hung > 1 && hung > asked/2 {
+	if none := len(a.Unreached) == asked && asked > 1; none || hung > 1 && hung > asked/2 && !quick {
 		maps.DeleteFunc(a.Unreached, func(_, why string) bool { return none || why == noAnswer() })
 	}
 }

@@ -71,7 +71,8 @@ func (r *Report) addLeaderless(e *evidence) {
 func (r *Report) Failing(until State) []Status {
 	var list []Status
 	for _, s := range r.Nodes {
-		kubelet := s.Cause != nil && (s.Cause.ID == finding.KubeletSilent || s.Cause.ID == finding.KubeletNotExternal)
+		kubelet := s.Cause != nil && s.Cause.Severity == finding.SeverityError &&
+			slices.Contains([]finding.ID{finding.KubeletSilent, finding.KubeletNotExternal, finding.KubeletUnreached}, s.Cause.ID)
 		if s.State < until || kubelet {
 			list = append(list, s)
 		}
