@@ -157,6 +157,20 @@ func (w *world) exit(restarts int32) {
 	w.daemonSets[0].Status.NumberReady = 0
 }
 
+// lack adds a workload that is no part of kubeadm, and of which pods are not made.
+func (w *world) lack(kind string, wanted, ready int32) {
+	meta := metav1.ObjectMeta{Namespace: v1alpha1.Namespace, Name: "other"}
+	if kind == deployment {
+		d := &appsv1.Deployment{ObjectMeta: meta}
+		d.Spec.Replicas, d.Status.ReadyReplicas = &wanted, ready
+		w.deployments = append(w.deployments, d)
+		return
+	}
+	d := &appsv1.DaemonSet{ObjectMeta: meta}
+	d.Status.DesiredNumberScheduled, d.Status.NumberReady = wanted, ready
+	w.daemonSets = append(w.daemonSets, d)
+}
+
 // row changes a cluster in which all is well, and says what is found.
 type row struct {
 	name   string
@@ -277,6 +291,18 @@ func TestJudge(t *testing.T) {
 			p.CreationTimestamp, p.Status.Conditions[0].Status, p.Status.Conditions[0].LastTransitionTime = ago(8*time.Second), corev1.ConditionFalse, ago(8*time.Second)
 			w.daemonSets[0].Status.NumberReady = 4
 		}, ""},
+		{"an agent of storage has no pod on a Node", func(w *world) { w.lack(daemonSet, 5, 4) }, "Q1 DaemonSet/kube-system/other"},
+		{"an agent of storage has no pod on a Node that is new", func(w *world) {
+			w.lack(daemonSet, 5, 4)
+			w.Nodes[4].CreationTimestamp = ago(20 * time.Second)
+		}, ""},
+		{"a quota refuses the pod of a Deployment", func(w *world) {
+			w.lack(deployment, 1, 0)
+			e := corev1.Event{Reason: "FailedCreate", Message: "pods is forbidden: exceeded quota: none", LastTimestamp: ago(time.Minute)}
+			e.InvolvedObject = corev1.ObjectReference{Kind: "ReplicaSet", Namespace: v1alpha1.Namespace, Name: "other-5d9f"}
+			w.Events = append(w.Events, e)
+		}, "Q1 Deployment/kube-system/other"},
+		{"the pod of a Deployment is about to be made", func(w *world) { w.lack(deployment, 1, 0) }, ""},
 		{"an agent of storage crashes", func(w *world) {
 			d := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.Namespace, Name: "csi"}}
 			d.Status.DesiredNumberScheduled = 1

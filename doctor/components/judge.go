@@ -313,9 +313,23 @@ func (j *judge) others() []finding.Finding {
 		if known[w.Name] || !w.Observed || w.Ready >= w.Wanted || w.object() == j.Manager {
 			continue
 		}
-		list = append(list, j.podsOf(w, "")...)
+		found := j.podsOf(w, "")
+		if missing := int(w.Wanted-w.Ready) - j.failing(w); len(found) == 0 && missing > 0 {
+			found = j.unmade(w, missing)
+		}
+		list = append(list, found...)
 	}
 	return list
+}
+
+// unmade is about pods that a workload wants and that nothing has made: of a DaemonSet on Nodes that have had the time, of a Deployment where
+// its controller was told why. Else they are about to be made.
+func (j *judge) unmade(w *Workload, missing int) []finding.Finding {
+	f := finding.ComponentMissing.New(w.object(), fmt.Sprintf("%s: %d of %d pods are ready, and %d not made", w.Name, w.Ready, w.Wanted, missing))
+	if w.Kind == daemonSet && missing > j.unsettled() || j.refusal(w) != nil {
+		return []finding.Finding{j.withRefusal(f, w)}
+	}
+	return nil
 }
 
 // refusal is the latest Event by which a workload, or what it has made, was told that it may not make a pod. Nil: none.
