@@ -276,6 +276,12 @@ func TestJudge(t *testing.T) {
 		{"no scheduler is active", func(w *world) {
 			w.Leases[1].Spec.RenewTime = &metav1.MicroTime{Time: now.Add(-5 * time.Minute)}
 		}, "Q3 Lease/kube-system/kube-scheduler"},
+		{"schedulers hold no election, and the Lease is of before", func(w *world) {
+			w.Leases[1].Spec.RenewTime = &metav1.MicroTime{Time: now.Add(-5 * time.Hour)}
+			for _, p := range w.named(Scheduler) {
+				p.Spec.Containers[0].Command = []string{Scheduler, "--leader-elect=false"}
+			}
+		}, ""},
 		{"a Node that is not Ready has said so", func(w *world) {
 			w.without(Proxy + "-w1")
 			w.daemonSets[0].Status.NumberReady = 4

@@ -357,9 +357,14 @@ func (j *judge) lease(c Component) []finding.Finding {
 	}
 	l := &j.Leases[i]
 	age := j.Now.Sub(l.Spec.RenewTime.Time)
-	if nodes.Renewed(l, j.Now) || age < settling || !slices.ContainsFunc(j.Static, func(p corev1.Pod) bool {
-		return p.Labels[v1alpha1.ComponentLabel] == c.Name && nodes.IsPodReady(&p)
-	}) {
+	elects, alone := false, false
+	for _, p := range j.of(c.Name) {
+		if nodes.IsPodReady(p) {
+			off := argument(&p.Spec.Containers[0], "leader-elect") == "false" // it works without the Lease
+			elects, alone = elects || !off, alone || off
+		}
+	}
+	if nodes.Renewed(l, j.Now) || age < settling || !elects || alone {
 		return nil // without a ready pod, that is why
 	}
 	f := finding.ComponentWithoutLeader.New("Lease/"+v1alpha1.Namespace+"/"+l.Name,
