@@ -25,7 +25,8 @@ const (
 	SeverityError Severity = "error"
 	// SeverityWarning breaks something later, or elsewhere.
 	SeverityWarning Severity = "warning"
-	// SeverityNote is nothing that is wrong: a version of Kubernetes to come ends it. No exit status counts it.
+	// SeverityNote is nothing that is wrong: a version of Kubernetes to come ends it, or a Node that has just joined is on its way. No exit
+	// status counts it.
 	SeverityNote Severity = "note"
 )
 

@@ -15,8 +15,8 @@ import (
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
 
-// settling is how long a pod may be unready, and a Node be there, until that is a deviation: images are pulled, probes pass.
-const settling = time.Minute
+// Settling is how long a pod may be unready, and a Node be there, until that is a deviation: images are pulled, probes pass.
+const Settling = time.Minute
 
 // JudgeKubeadm finds what kubeadm has made and is not there, or not ready: static pods, and DaemonSets that were deleted. A nil Seen has no
 // deviation: nothing was seen.
@@ -76,7 +76,7 @@ func (j *judge) settled(match func(*corev1.Node) bool) []string {
 	var names []string
 	for i := range j.Nodes {
 		n := &j.Nodes[i]
-		if match(n) && !j.Skip(n.Name) && j.Now.Sub(n.CreationTimestamp.Time) > settling {
+		if match(n) && !j.Skip(n.Name) && j.Now.Sub(n.CreationTimestamp.Time) > Settling {
 			names = append(names, n.Name)
 		}
 	}
@@ -364,7 +364,7 @@ func (j *judge) lease(c Component) []finding.Finding {
 			elects, alone = elects || !off, alone || off
 		}
 	}
-	if nodes.Renewed(l, j.Now) || age < settling || !elects || alone {
+	if nodes.Renewed(l, j.Now) || age < Settling || !elects || alone {
 		return nil // without a ready pod, that is why
 	}
 	f := finding.ComponentWithoutLeader.New("Lease/"+v1alpha1.Namespace+"/"+l.Name,

@@ -95,7 +95,7 @@ func (j *judge) lasts(p *corev1.Pod) bool {
 			since = c.LastTransitionTime.Time
 		}
 	}
-	return j.Now.Sub(since) > settling
+	return j.Now.Sub(since) > Settling
 }
 
 // taintKey is what the scheduler says of a taint that the state of a Node has, as {node.kubernetes.io/not-ready: }.
@@ -141,7 +141,7 @@ func (j *judge) evicts(n *corev1.Node) bool {
 
 // changes tells whether a Node, its readiness or its taint is younger than starting takes.
 func (j *judge) changes(n *corev1.Node, tainted *metav1.Time) bool {
-	young := func(t metav1.Time) bool { return j.Now.Sub(t.Time) < settling }
+	young := func(t metav1.Time) bool { return j.Now.Sub(t.Time) < Settling }
 	return young(n.CreationTimestamp) || tainted != nil && young(*tainted) ||
 		slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
 			return c.Type == corev1.NodeReady && young(c.LastTransitionTime)

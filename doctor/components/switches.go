@@ -110,7 +110,7 @@ func JudgeNetworks(seen *Seen, cluster Cluster) []finding.Finding {
 	var lack []string
 	for i := range j.Nodes {
 		n := &j.Nodes[i]
-		if !nodestatus.IsReady(n) && n.Spec.PodCIDR == "" && len(n.Spec.PodCIDRs) == 0 && j.Now.Sub(n.CreationTimestamp.Time) > settling {
+		if !nodestatus.IsReady(n) && n.Spec.PodCIDR == "" && len(n.Spec.PodCIDRs) == 0 && j.Now.Sub(n.CreationTimestamp.Time) > Settling {
 			lack = append(lack, n.Name)
 		}
 	}

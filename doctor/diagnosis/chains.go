@@ -71,7 +71,7 @@ func group(list []finding.Finding) []Cause {
 		f.Object, f.Message, f.Next = finding.Clean(f.Object), finding.Clean(f.Message), finding.Clean(f.Next)
 		_, name, _ := strings.Cut(f.Object, "/")
 		same := varies.ReplaceAllString(withoutName(f.Message, name), "*")
-		key := string(f.ID) + "\n" + same
+		key := string(f.ID) + "\n" + string(f.Severity) + "\n" + same
 		if i, known := at[key]; known {
 			causes[i].Objects = append(causes[i].Objects, f.Object)
 			continue

@@ -247,12 +247,20 @@ func (v *view) waits() bool {
 	return slices.ContainsFunc(v.report.Nodes, func(s nodes.Status) bool { return s.State < nodes.Initialized })
 }
 
+// onTheWay is what each Node has for some seconds after it has joined: nothing is wrong yet.
+func onTheWay() []finding.ID {
+	return []finding.ID{finding.NotServed, finding.NoInternalIP, finding.NotReady}
+}
+
 // waitingNodes are the causes that wait and status name: one engine says them (package doctor/nodes).
 func waitingNodes(v *view) []finding.Finding {
 	var list []finding.Finding
 	for _, s := range v.report.Nodes {
 		if s.Cause != nil {
 			list = append(list, *s.Cause)
+			if n := v.byName[s.Node]; n != nil && v.since(n.CreationTimestamp.Time) < components.Settling && slices.Contains(onTheWay(), s.Cause.ID) {
+				list[len(list)-1].Severity = finding.SeverityNote
+			}
 		}
 	}
 	list = append(list, v.facts.Silent(v.report.Nodes)...)

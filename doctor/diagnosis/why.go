@@ -62,7 +62,7 @@ func (w Why) WriteText(out io.Writer) error {
 func (d *Diagnosis) causeOf(name string) *Cause {
 	has := func(c Cause) bool { return slices.Contains(c.Objects, "Node/"+name) }
 	for i, c := range d.Causes {
-		if c.Severity == finding.SeverityNote {
+		if c.Severity == finding.SeverityNote && c.Since != "" { // of a version to come
 			continue
 		}
 		if has(c) || slices.ContainsFunc(c.Consequences, has) {

@@ -88,7 +88,7 @@ load balancers, and read ip_forward and the MTU of the default link. The pods ha
 end, also after Ctrl-C; those of a killed run are deleted by the next one. Places and questions that were left out are listed as
 "not looked at". With names of Nodes only these are asked from.
 
-A note is about what a later version of Kubernetes ends. It does not change the exit status.
+A note is about what a later version of Kubernetes ends, or a Node that has just joined. It does not change the exit status.
 
 --fix applies the remedies that the catalogue marks as safe: it shows them and asks. Nothing else changes anything.
 
