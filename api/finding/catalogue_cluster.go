@@ -14,6 +14,7 @@ const (
 	ProviderIDTwice  ID = "N7"
 
 	NetworkUnavailable ID = "Q19"
+	AddressTwice       ID = "N8"
 )
 
 // common is about a cluster as a whole.
@@ -51,6 +52,12 @@ func common() []Kind {
 				"removed without `kubeadm reset` stays in the list.",
 			Do:    "start the machine, or remove the member if the machine is gone for good",
 			Links: []string{"https://etcd.io/docs/v3.6/op-guide/runtime-configuration/"},
+		},
+		{
+			ID: AddressTwice, Reason: "AddressTwice", Title: "Several Nodes have one InternalIP", Severity: SeverityError,
+			Why: "API servers reach a kubelet by the first InternalIP of its Node, for logs, exec and metrics, and CNI plugins send packets of pods there: " +
+				"they all arrive at one machine. A kubelet without --node-ip takes the address of the default route.",
+			Do: "give the kubelet of each machine --node-ip=ADDRESS, the address by which other machines reach it, and restart it",
 		},
 		{
 			ID: NetworkUnavailable, Reason: "NetworkUnavailable", Title: "Node has no network, as its CNI plugin reports", Severity: SeverityError,

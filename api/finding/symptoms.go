@@ -49,6 +49,7 @@ func symptomsOfNodes() []Symptom {
 		described(inNodes, "`Taints: node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule`, and it stays", NoPod, PodPending, CrashLoop, NoLeader, ManagerFails, NotServed),
 		described(inNodes, "`ProviderID` is empty, and there is no taint", "A1", NeverTainted),
 		{inNodes, "INTERNAL-IP <none>", []ID{NoInternalIP, "A13", "D8", NodeIPUnknown}, false},
+		described(inNodes, "`INTERNAL-IP` is the same for several Nodes, such as `10.0.2.15`", AddressTwice),
 		{inNodes, "NotReady", []ID{NotReady, KubeletSilent}, false},
 		described(inNodes, "A Node disappears a few seconds after it registered, and does not come back", KubeletWithoutNode, WouldBeDeleted),
 		{inNodes, "Event DeletingNode: Deleting node ... because it does not exist in the cloud provider", []ID{KubeletWithoutNode, WouldBeDeleted}, false},

@@ -78,6 +78,7 @@ func detectors() []detector {
 func seenByServers() []detector {
 	return []detector{
 		{"clocks of machines", []string{partNodes, partHeartbeats}, clocks, nil, nil, false},
+		{"addresses of Nodes", []string{partNodes}, ofSnapshot(addressTwice), []finding.ID{finding.KubeletUnreached}, nil, true},
 		{"kubelets, as the API server sees them", []string{partNodes}, ofSnapshot(unreachedKubelets), nil, nil, false},
 	}
 }

@@ -31,6 +31,9 @@ func newSnapshot(mode templates.Mode, workers int, changes ...func(*Snapshot)) *
 	for i := range workers {
 		s.Nodes = append(s.Nodes, node(fmt.Sprintf("w%d", i+1)))
 	}
+	for i := range s.Nodes {
+		s.Nodes[i].Status.Addresses[0].Address = fmt.Sprintf("198.18.0.%d", 10+i)
+	}
 	for _, n := range s.Nodes {
 		s.Heartbeats = append(s.Heartbeats, lease(corev1.NamespaceNodeLease, n.Name, n.Name, 5*time.Second))
 	}

@@ -3,8 +3,11 @@ package diagnosis
 import (
 	"context"
 	"fmt"
+	"maps"
+	"net/netip"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -160,6 +163,29 @@ func providerIDTwice(s *Snapshot) []finding.Finding {
 		f.Next = "kubectl get nodes -o custom-columns=NODE:.metadata.name,ID:.spec.providerID; then, " +
 			"of the Node whose machine it is not: kubectl delete node NAME"
 		list = append(list, f)
+	}
+	return list
+}
+
+// addressTwice finds Nodes that are Ready and have one address, as where the first link of each machine is a NAT of its own (Vagrant, VirtualBox)
+// or a bridge. API servers, and pods of other Nodes, reach one of them at most. One that is not Ready may have left the address to another.
+func addressTwice(s *Snapshot) []finding.Finding {
+	owners := map[netip.Addr][]*corev1.Node{}
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		if all := nodestatus.InternalIPs(n); len(all) > 0 && nodestatus.IsReady(n) && !nodes.IsVirtual(n) {
+			owners[all[0]] = append(owners[all[0]], n)
+		}
+	}
+	var list []finding.Finding
+	for _, address := range slices.SortedFunc(maps.Keys(owners), netip.Addr.Compare) {
+		for _, n := range owners[address] {
+			if len(owners[address]) > 1 {
+				f := finding.AddressTwice.New("Node/"+n.Name, fmt.Sprintf("%d Nodes have the InternalIP %s", len(owners[address]), address))
+				f.Next = "on " + n.Name + ": ip -brief address show"
+				list = append(list, f)
+			}
+		}
 	}
 	return list
 }

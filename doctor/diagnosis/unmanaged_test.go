@@ -84,6 +84,30 @@ func TestDiagnose_Unmanaged(t *testing.T) {
 	}
 }
 
+// TestDiagnose_AddressTwice: of machines whose first link is a NAT of its own, each has the address of the others.
+func TestDiagnose_AddressTwice(t *testing.T) {
+	nat := func(nodes ...int) func(*Snapshot) {
+		return func(s *Snapshot) {
+			for _, i := range nodes {
+				s.Nodes[i].Status.Addresses = append([]corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.2.15"}}, s.Nodes[i].Status.Addresses...)
+			}
+		}
+	}
+	for want, changes := range map[string]faults{
+		"N8(4)": {nat(0, 1, 2, 3)},
+		"N8(2)": {nat(1, 2)},
+		"N8(2)>T4(1)": {nat(1, 2), func(s *Snapshot) {
+			s.Answers.Unreached = map[string]string{"w1": "dial tcp 10.0.2.15:10250: i/o timeout"}
+		}},
+		"":       {nat(1)},
+		"W14(1)": {nat(1, 2), away(1)},
+	} {
+		if got := words(Diagnose(newSnapshot(templates.Deployment, 3, changes...))); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
 // TestZones: whom the provider does not know it cannot initialize again.
 func TestZones(t *testing.T) {
 	bare := func(s *Snapshot) { s.Nodes[2].Labels = nil }
