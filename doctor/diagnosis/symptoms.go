@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -26,6 +27,8 @@ type symptom struct {
 	among *regexp.Regexp
 	// same says that what the pattern's first two groups match must be the same.
 	same bool
+	// always says that it is looked for while the manager leads and no Node waits, too: in lines that are not older than [lately].
+	always bool
 	// proven asks the rest of the snapshot. Nil: the line says it all.
 	proven func(*view, *manager) bool
 }
@@ -40,6 +43,30 @@ var (
 	byAPIServer = regexp.MustCompile(`is forbidden: User|resource lock|failed to (list|watch)|leases|:6443`)
 	lookup      = regexp.MustCompile(`dial tcp: lookup \S+( on \S+)?: .*(timeout|refused|no such host|server misbehaving|not permitted|unreachable)`)
 )
+
+// asksCloud is how controllers of k8s.io/cloud-provider begin what they say of an answer of the cloud: those of Nodes, of their lifecycle, and of
+// Services.
+const asksCloud = `failed to get instance metadata|could not init cloud provider|error syncing|InstanceExists|` +
+	`error checking if node \S+ (?:exists|is shutdown)|failed to ensure load balancer|[Ee]rror getting instance metadata`
+
+// lately is for how long a line tells of what is so now: controllers ask again sooner.
+const lately = 5 * time.Minute
+
+// loggedAt is the time in klog's header, or of a JSON line.
+var loggedAt = regexp.MustCompile(`^[IWEF](\d{4} \d\d:\d\d:\d\d)|"ts":"([^"]+)"`)
+
+// saidLately tells whether a line was written lately. Containers have the time UTC; a line without a time is not judged.
+func (s *Snapshot) saidLately(line string) bool {
+	m := loggedAt.FindStringSubmatch(line)
+	if m == nil {
+		return false
+	}
+	at, err := time.Parse(time.RFC3339, m[2])
+	if m[1] != "" {
+		at, err = time.Parse("2006 0102 15:04:05", s.Taken.UTC().Format("2006 ")+m[1])
+	}
+	return err == nil && s.since(at).Abs() < lately
+}
 
 // symptoms are lines of logs. The texts are those of k8s.io/cloud-provider, its apiserver and client-go, v0.36.
 func symptoms() []symptom {
@@ -65,11 +92,11 @@ func symptoms() []symptom {
 		{id: "C3", pattern: lookup, proven: byClusterDNS},
 		{id: finding.CloudNotFound, pattern: lookup, proven: func(_ *view, m *manager) bool { return !asksClusterDNS(m) }},
 		{id: finding.MetadataUnreached, pattern: is(`169\.254\.169\.254.*(timeout|deadline|refused|no route|401)`)},
-		{id: finding.CloudNotTrusted, pattern: is(`x509: certificate signed by unknown authority`), unless: byAPIServer},
+		{id: finding.CloudNotTrusted, always: true, pattern: is(`x509: certificate signed by unknown authority`), unless: byAPIServer},
 		{
-			id: finding.CloudRefuses, unless: byAPIServer,
-			among: is(`failed to get instance metadata|could not init cloud provider|error syncing|InstanceExists|Successfully initialized`),
-			pattern: is(`(?i)(failed to get instance metadata|could not init cloud provider|error syncing|InstanceExists).*` +
+			id: finding.CloudRefuses, always: true, unless: byAPIServer,
+			among: is(asksCloud + `|Successfully initialized|Ensured load balancer`),
+			pattern: is(`(?i)(` + asksCloud + `).*` +
 				`\b(401|403|unauthorized|unauthenticated|AuthFailure|InvalidClientTokenId|AccessDenied|invalid credentials|UnauthorizedOperation)\b`),
 		},
 		{id: finding.LeaseLost, pattern: is(`leader ?election lost`)},
@@ -80,16 +107,17 @@ func symptoms() []symptom {
 	}
 }
 
-// symptomsInLog looks where something is behind: a line of a manager that does its work now is history.
+// symptomsInLog looks where something is behind: a line of a manager that does its work now is history. It leads without the cloud, too.
 func symptomsInLog(v *view) []finding.Finding {
-	if v.leads() && !v.waits() {
-		return nil
-	}
+	works := v.leads() && !v.waits()
 	var list []finding.Finding
 	for i := range v.managers {
 		m := &v.managers[i]
 		for _, s := range symptoms() {
-			if pod, line := lastLine(v, m, s); line != "" && (s.proven == nil || s.proven(v, m)) {
+			if works && !s.always {
+				continue
+			}
+			if pod, line := lastLine(v, m, s, works); line != "" && (s.proven == nil || s.proven(v, m)) {
 				f := s.id.New(m.object, "pod "+pod+" logs: "+line)
 				f.Next = "kubectl -n " + m.namespace + " logs " + pod
 				switch s.id {
@@ -133,10 +161,10 @@ func emptied(config clusterConfiguration, manager, controlPlane string) (object,
 	return object, next
 }
 
-func lastLine(v *view, m *manager, s symptom) (pod, line string) {
+func lastLine(v *view, m *manager, s symptom, late bool) (pod, line string) {
 	for _, p := range m.pods {
 		for _, line := range slices.Backward(v.Logs[p.Name]) {
-			if s.says(line) {
+			if s.says(line) && (!late || v.saidLately(line)) {
 				return p.Name, nodes.Shorten(line)
 			}
 			if s.among != nil && s.among.MatchString(line) {

@@ -3,6 +3,7 @@ package diagnosis
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/templates"
@@ -44,6 +45,32 @@ func TestSymptoms_WhoseAddress(t *testing.T) {
 		if got := words(Diagnose(newSnapshot(templates.DaemonSet, 3, tainted, logged(sync+line)))); got != want {
 			t.Errorf("%s: got %s, want %s", line, got, want)
 		}
+	}
+}
+
+// TestSymptoms_Works: credentials may be revoked while the manager leads, and no Node waits for it.
+func TestSymptoms_Works(t *testing.T) {
+	pending := service("shop", time.Hour)
+	const refused = "1 controller.go:302] error processing service default/shop (retrying with exponential backoff): failed to ensure load balancer: " +
+		"Authentication failed: 401 unauthorized"
+	for _, tt := range []struct {
+		name    string
+		changes faults
+		want    string
+	}{
+		{"a Service waits", faults{pending, logged("E1122 08:59:50.000000 " + refused)}, "D3(1)>G1(1)"},
+		{"nothing waits", faults{logged("E1122 08:59:51.1 1 node_lifecycle_controller.go:180] error checking if node w1 exists: AuthFailure: denied")}, "D3(1)"},
+		{"in JSON", faults{logged(`{"ts":"2026-11-22T08:59:50Z","msg":"error syncing 'w1': failed to get instance metadata: 403"}`)}, "D3(1)"},
+		{"of an hour ago", faults{logged("E1122 07:59:50.000000 " + refused)}, ""},
+		{"without a time", faults{logged(refused)}, ""},
+		{"it was granted since", faults{logged("E1122 08:58:50.000000 "+refused, "I1122 08:59:50.000000 1 controller.go:9] Ensured load balancer")}, ""},
+		{"what shows while a Node waits only", faults{logged("F1122 08:59:50.000000 1 x.go:1] unknown flag: --port")}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := words(Diagnose(newSnapshot(templates.Deployment, 3, tt.changes...))); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
 	}
 }
 
