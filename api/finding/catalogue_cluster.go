@@ -14,6 +14,7 @@ const (
 	ProviderIDTwice  ID = "N7"
 
 	NetworkUnavailable ID = "Q19"
+	EtcdSlow           ID = "Q20"
 	AddressTwice       ID = "N8"
 )
 
@@ -47,7 +48,7 @@ func common() []Kind {
 			Links: []string{"https://kubernetes.io/docs/reference/command-line-tools-reference/kube-controller-manager/"},
 		},
 		{
-			ID: EtcdMemberDown, Reason: "EtcdMemberDown", Title: "Member of etcd does not run", Severity: SeverityError,
+			ID: EtcdMemberDown, Reason: "EtcdMemberDown", Title: "Member of etcd is not reached by another one", Severity: SeverityError,
 			Why: "It is in the list of members and counts for the quorum: one failure less can be survived. That of a control plane which was " +
 				"removed without `kubeadm reset` stays in the list.",
 			Do:    "start the machine, or remove the member if the machine is gone for good",
@@ -64,6 +65,13 @@ func common() []Kind {
 			Why: "The plugin's pod on the Node has set the condition NetworkUnavailable, and the taint that follows keeps other pods away, until the pod " +
 				"runs again and takes it back.",
 			Do: "correct what keeps the plugin's pod on the Node from being ready",
+		},
+		{
+			ID: EtcdSlow, Reason: "EtcdSlow", Title: "Disk of etcd is too slow", Severity: SeverityWarning,
+			Why: "etcd writes each change to its disk before it answers. While that takes seconds, the leader changes, Leases run out, and API servers, " +
+				"controllers and kubelets seem to fail.",
+			Do:    "give etcd a disk of its own with low latency, and move what writes much to another one",
+			Links: []string{"https://etcd.io/docs/v3.6/op-guide/hardware/#disks"},
 		},
 		{
 			ID: NotSigned, Reason: "NotSigned", Title: "Approved certificate request has no certificate", Severity: SeverityError,

@@ -31,6 +31,8 @@ type Cluster struct {
 	Nodes     []corev1.Node
 	// Static are the static pods of control planes.
 	Static []corev1.Pod
+	// PKI is the directory of certificates.
+	PKI string
 	// CIDRsUnseen says that ServiceCIDRs could not be listed, ServicesUnseen that not all Services were: what is not known may be there.
 	CIDRsUnseen, ServicesUnseen bool
 }

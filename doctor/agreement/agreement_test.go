@@ -32,7 +32,7 @@ func newCluster() *Cluster {
 	c := &Cluster{
 		Settings: &Settings{ServiceCIDRs: map[string][]string{"kubernetes": {"10.96.0.0/12"}}, ProxyImage: "registry.k8s.io/kube-proxy:v1.36.3", Kubelets: map[string]Kubelet{}},
 		Endpoint: "192.0.2.10:6443", PodSubnet: "10.244.0.0/16,fd00:10:244::/56", ServiceSubnet: "10.96.0.0/12", Domain: "cluster.local",
-		DNS: "10.96.0.10", Resolvers: []string{"10.96.0.10"},
+		PKI: "/srv/pki", DNS: "10.96.0.10", Resolvers: []string{"10.96.0.10"},
 		Addresses: map[string]string{"Service/default/kubernetes": "10.96.0.1", "Service/kube-system/kube-dns": "10.96.0.10"},
 	}
 	for name, data := range configMaps() {
@@ -158,7 +158,7 @@ func TestJudge(t *testing.T) {
 		{name: "no ServiceCIDRs, as before 1.33", change: func(c *Cluster) { c.ServiceCIDRs = nil }},
 		{
 			"Service kubernetes of another network", func(c *Cluster) { c.Addresses["Service/default/kubernetes"] = "10.32.0.1" },
-			"Service/default/kubernetes", "its address is 10.32.0.1", "-in /etc/kubernetes/pki/apiserver.crt; only where all have 10.96.0.1: " +
+			"Service/default/kubernetes", "its address is 10.32.0.1", "-in /srv/pki/apiserver.crt; only where all have 10.96.0.1: " +
 				"kubectl -n default delete service kubernetes, which an API server makes again at once; then restart all pods",
 		},
 		{

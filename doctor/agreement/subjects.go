@@ -308,7 +308,7 @@ func (c *Cluster) addressesOutside() []finding.Finding {
 		parts := strings.Split(strings.TrimPrefix(object, "Service/"), "/")
 		f.Next = "kubectl -n " + parts[0] + " get service " + parts[len(parts)-1] + " -o yaml"
 		if object == "Service/default/kubernetes" {
-			f.Next = "on each control plane: openssl x509 -noout -ext subjectAltName -in /etc/kubernetes/pki/apiserver.crt; only where all have " +
+			f.Next = "on each control plane: openssl x509 -noout -ext subjectAltName -in " + c.PKI + "/apiserver.crt; only where all have " +
 				of[0].Addr().Next().String() + ": kubectl -n default delete service kubernetes, which an API server makes again at once; " +
 				"then restart all pods that use the API: they keep " + a.String() + " as KUBERNETES_SERVICE_HOST until then"
 		}

@@ -184,6 +184,8 @@ type Cluster struct {
 	ServiceSubnet, PodSubnet string
 	// APIVersion is that of the ClusterConfiguration, EtcdDataDir its etcd.local.dataDir. Empty: it is not known.
 	APIVersion, EtcdDataDir string
+	// PKI is the directory of certificates.
+	PKI string
 	// ServicesSeen says that Services could be listed; DNSAddress is what kubelets tell pods to ask (clusterDNS), empty: it is not known.
 	ServicesSeen bool
 	DNSAddress   string

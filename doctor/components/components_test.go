@@ -32,7 +32,7 @@ type world struct {
 
 func newWorld() *world {
 	w := &world{logs: map[string][]string{}, configured: []string{Proxy, DNS}}
-	w.Now, w.Kubeadm = now, true
+	w.Now, w.Kubeadm, w.PKI = now, true, "/srv/pki"
 	w.Skip = func(string) bool { return false }
 	w.Faulty = func(node string) bool { return w.Skip(node) }
 	for _, name := range []string{"cp1", "cp2", "cp3", "w1", "w2"} {

@@ -77,15 +77,63 @@ func JudgeEtcd(seen *Seen, cluster Cluster) []finding.Finding {
 			continue
 		}
 		m := dialled.FindStringSubmatch(said.Error)
-		if newest.Sub(at) > EtcdLogged || j.Now.Sub(at) > EtcdLogged+clocksDiffer || m == nil || slices.Contains(known, said.Peer) {
+		if newest.Sub(at) > EtcdLogged || j.Now.Sub(at) > EtcdLogged+clocksDiffer || slices.Contains(known, said.Peer) {
+			continue
+		}
+		var f *finding.Finding
+		switch {
+		case m != nil:
+			f = j.memberDown(teller, said.Peer, m[1], at)
+		case refusesTLS.MatchString(said.Error):
+			f = j.memberRefuses(teller, said.Peer, said.Error)
+		default:
 			continue
 		}
 		known = append(known, said.Peer)
-		if f := j.memberDown(teller, said.Peer, m[1], at); f != nil {
+		if f != nil {
 			list = append(list, *f)
 		}
 	}
-	return list
+	return append(list, j.slowDisk(teller, newest)...)
+}
+
+// refusesTLS is an error of one of two members that does not accept the certificate of the other one.
+var refusesTLS = regexp.MustCompile(`\b(?:tls|x509): `)
+
+// memberRefuses is about a member that answers, and with which no connection comes about.
+func (j *judge) memberRefuses(teller *corev1.Pod, id, why string) *finding.Finding {
+	f := finding.EtcdMemberDown.New("Pod/kube-system/"+teller.Name, fmt.Sprintf("etcd on %s and member %s do not accept each other's certificate: %s",
+		teller.Spec.NodeName, id, nodes.Shorten(why)))
+	f.Do = "renew the certificates that have ended (kubeadm certs renew etcd-peer), or make those of another CA again; then start etcd there again"
+	f.Next = fmt.Sprintf("on each control plane: openssl x509 -noout -dates -issuer -in %s/etcd/peer.crt", j.PKI)
+	return &f
+}
+
+// slow is what etcd logs where a write to its disk took longer than a second (server/storage/wal/wal.go), or a heartbeat was late for that
+// (server/etcdserver/raft.go).
+var slow = regexp.MustCompile(`"msg":"(slow fdatasync|leader failed to send out heartbeat on time[^"]*)"(?:.*"took":"([^"]+)")?`)
+
+// slowDisk is about the disk of the member whose log was read.
+func (j *judge) slowDisk(teller *corev1.Pod, newest time.Time) []finding.Finding {
+	for _, line := range slices.Backward(j.Logs[teller.Name]) {
+		m := slow.FindStringSubmatch(line)
+		var said memberSilent
+		if m == nil || json.Unmarshal([]byte(line), &said) != nil {
+			continue
+		}
+		at, err := time.Parse(time.RFC3339, said.Time)
+		if err != nil || newest.Sub(at) > EtcdLogged || j.Now.Sub(at) > EtcdLogged+clocksDiffer {
+			continue
+		}
+		message := "etcd on " + teller.Spec.NodeName + " logs: " + m[1]
+		if m[2] != "" {
+			message += " took " + m[2]
+		}
+		f := finding.EtcdSlow.New("Pod/kube-system/"+teller.Name, finding.Clean(message))
+		f.Next = "on " + teller.Spec.NodeName + ": grep -H . /proc/pressure/io; iostat -x 1 5"
+		return []finding.Finding{f}
+	}
+	return nil
 }
 
 // memberDown is about a member by its address, which was not reached at a time. Nil: what is wrong is found elsewhere, or is over.
@@ -105,7 +153,7 @@ func (j *judge) memberDown(teller *corev1.Pod, id, address string, at time.Time)
 	}
 	where, next := "no Node has its address", ""
 	if node == "" {
-		const dir = "/etc/kubernetes/pki/etcd/"
+		dir := j.PKI + "/etcd/"
 		next = fmt.Sprintf("kubectl -n kube-system exec %s -- etcdctl --endpoints=https://127.0.0.1:2379 "+
 			"--cacert=%sca.crt --cert=%[2]shealthcheck-client.crt --key=%[2]shealthcheck-client.key member ", teller.Name, dir)
 		if why := j.mayBeOf(); why == "" {

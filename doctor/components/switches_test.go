@@ -65,6 +65,14 @@ func peer(address string, age time.Duration) func(*world) {
 	}
 }
 
+// etcdLogs has etcd log something.
+func etcdLogs(caller, says string, age time.Duration) func(*world) {
+	return func(w *world) {
+		w.logs["etcd-cp1"] = append(w.logs["etcd-cp1"], `{"level":"warn","ts":"`+now.Add(-age).Format("2006-01-02T15:04:05.000000Z0700")+
+			`","caller":"`+caller+`",`+says+`}`)
+	}
+}
+
 // members gives each Node an address, by which members of etcd reach each other.
 func members(w *world) {
 	for i := range w.Nodes {
@@ -264,7 +272,7 @@ func TestJudgeEtcd(t *testing.T) {
 		{
 			name: "a member of etcd that no Node has", changes: []func(*world){members, peer("192.0.2.99:2380", 10*time.Second), peer("192.0.2.99:2380", 5*time.Second)},
 			want: []string{"Q18 Pod/kube-system/etcd-cp1 does not reach member 91bc3c398fb3c146 at 192.0.2.99:2380, and no Node has its address"},
-			next: "member remove 91bc3c398fb3c146",
+			next: "--cacert=/srv/pki/etcd/ca.crt --cert=/srv/pki/etcd/healthcheck-client.crt --key=/srv/pki/etcd/healthcheck-client.key member remove 91bc3c398fb3c146",
 		},
 		{
 			name: "a member that no Node has, and a Node that was not initialized", changes: []func(*world){members, peer("192.0.2.99:2380", 5*time.Second), func(w *world) {
@@ -316,6 +324,20 @@ func TestJudgeEtcd(t *testing.T) {
 			}},
 			want: []string{"Q18 Pod/kube-system/etcd-cp1 it is that of Node cp3, whose etcd is ready"}, next: "on cp1: nc -vz 192.0.2.3 2380",
 		},
+		{
+			name: "a member whose certificate has ended", changes: []func(*world){members, etcdLogs("", `"msg":"prober detected unhealthy status",`+
+				`"remote-peer-id":"91bc3c398fb3c146","error":"remote error: tls: expired certificate"`, 2*time.Second)},
+			want: []string{"Q18 Pod/kube-system/etcd-cp1 do not accept each other's certificate: remote error: tls: expired certificate"},
+			next: "on each control plane: openssl x509 -noout -dates -issuer -in /srv/pki/etcd/peer.crt",
+		},
+		{
+			name: "its disk is slow", changes: []func(*world){etcdLogs("wal/wal.go:824", `"msg":"slow fdatasync","took":"4.1s","expected-duration":"1s"`, 2*time.Second)},
+			want: []string{"Q20 Pod/kube-system/etcd-cp1 etcd on cp1 logs: slow fdatasync took 4.1s"}, next: "on cp1: ",
+		},
+		{name: "its disk was slow", changes: []func(*world){
+			etcdLogs("wal/wal.go:824", `"msg":"slow fdatasync","took":"4.1s"`, 30*time.Second), etcdLogs("x", `"msg":"x"`, time.Second),
+		}},
+		{name: "a request took long", changes: []func(*world){etcdLogs("x", `"msg":"apply request took too long","took":"200ms"`, time.Second)}},
 		{name: "etcd is not kubeadm's", changes: []func(*world){peer("192.0.2.99:2380", 5*time.Second), func(w *world) { w.ExternalEtcd = true }}},
 	})
 }

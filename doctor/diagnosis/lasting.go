@@ -1,6 +1,7 @@
 package diagnosis
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/ccmadm/ccmadm/doctor/agreement"
 	"github.com/ccmadm/ccmadm/doctor/components"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 // readySince says for how long a Node has been Ready; less than 0 where it is not.
@@ -226,7 +228,7 @@ func (v *view) inCluster() components.Cluster {
 	cluster := components.Cluster{
 		Now: v.Taken, Nodes: v.Nodes, Leases: v.Leases, Events: v.Events,
 		Kubeadm: v.Kubeadm != "", DNSAddress: v.ClusterDNS, ServicesSeen: v.notSeen(partServices) == nil, ExternalEtcd: config.Etcd.External != nil,
-		APIVersion: config.APIVersion, EtcdDataDir: config.Etcd.Local.DataDir,
+		APIVersion: config.APIVersion, EtcdDataDir: config.Etcd.Local.DataDir, PKI: config.pki(),
 		ServiceSubnet: config.Networking.ServiceSubnet, PodSubnet: config.Networking.PodSubnet,
 		Undone: v.Undone, NotServed: v.notServed(), Networks: v.facts.Networks,
 		// How far a Node has come into external mode says nothing of what runs there: kube-proxy tolerates every taint.
@@ -264,6 +266,7 @@ func disagreements(s *Snapshot) []finding.Finding {
 		Settings: &settings, Endpoint: config.Endpoint, PodSubnet: config.Networking.PodSubnet, ServiceSubnet: config.Networking.ServiceSubnet,
 		Domain: config.Networking.DNSDomain, DNS: s.ClusterDNS, Resolvers: s.Components.Resolvers, Addresses: map[string]string{},
 		Nodes: s.Nodes, Static: s.Components.Static,
+		PKI:         config.pki(),
 		CIDRsUnseen: s.notSeen(partServiceNets) != nil, ServicesUnseen: s.notSeen(partServices) != nil,
 	}
 	for _, service := range s.Components.Services {
@@ -326,6 +329,9 @@ type clusterConfiguration struct {
 		DNSDomain     string `json:"dnsDomain"`
 	} `json:"networking"`
 }
+
+// pki is the directory of certificates.
+func (c *clusterConfiguration) pki() string { return cmp.Or(c.CertificatesDir, machine.PKIDir) }
 
 // externalEtcd is one that kubeadm did not make, with the files by which API servers reach it.
 type externalEtcd struct {

@@ -14,7 +14,6 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
-	"github.com/ccmadm/ccmadm/machine"
 )
 
 // symptom is a line by which a program says itself what is wrong.
@@ -136,7 +135,7 @@ func symptomsInLog(v *view) []finding.Finding {
 // emptied are the commands that make room in etcd, and what to say it of. The image of kubeadm's etcd has no shell: they run outside of
 // it. One that kubeadm did not make has no pod: API servers have the files by which it is reached, and the manager's word is all there is.
 func emptied(config clusterConfiguration, manager, controlPlane string) (object, next string) {
-	dir := path.Join(cmp.Or(config.CertificatesDir, machine.PKIDir), "etcd")
+	dir := path.Join(config.pki(), "etcd")
 	etcd := externalEtcd{
 		Endpoints: []string{"https://127.0.0.1:2379"},
 		CAFile:    dir + "/ca.crt", CertFile: dir + "/healthcheck-client.crt", KeyFile: dir + "/healthcheck-client.key",
