@@ -197,6 +197,10 @@ func TestJudge(t *testing.T) {
 		},
 		{name: "a proxy on each machine", change: document("kube-system/kube-proxy", "192.0.2.10:6443", "127.0.0.1:6443")},
 		{name: "a name for the address", change: func(c *Cluster) { c.Endpoint = "api.example.org:6443" }},
+		{name: "two names, of an address inside and one outside", change: func(c *Cluster) {
+			c.Endpoint = "api.internal:6443"
+			document("kube-public/cluster-info", "192.0.2.10", "api.example.org")(c)
+		}},
 		{name: "no endpoint", change: func(c *Cluster) { c.Endpoint = "" }},
 		{
 			"CoreDNS has another domain", document("kube-system/coredns", "cluster.local", "corp.local"), "ConfigMap/kube-system/coredns",

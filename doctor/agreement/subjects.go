@@ -211,7 +211,7 @@ func sameDomain(a, b string) bool {
 	})
 }
 
-// sameServer compares two names, or two addresses: what a name stands for is not known here. An address of the machine itself is that of a
+// sameServer compares two addresses, and the ports of one name: what a name stands for is not known here, and two may be of one server. An address of the machine itself is that of a
 // proxy on each machine.
 func sameServer(a, b string) bool {
 	first, firstPort := split(a)
@@ -226,7 +226,7 @@ func sameServer(a, b string) bool {
 	case err == nil:
 		return one == other
 	}
-	return strings.EqualFold(first, second)
+	return true
 }
 
 func split(server string) (host, port string) {
