@@ -4,13 +4,16 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/nodestatus"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
@@ -254,12 +257,22 @@ func unansweredService(_ *view, h *Host) []finding.Finding {
 // forwarding is about the kernel's setting without which no packet of a pod leaves the machine.
 func forwarding(s *Snapshot) []finding.Finding {
 	h := s.Host
-	if h == nil || !h.ForwardingOff {
+	if h == nil || !h.ForwardingOff || len(h.Addresses) > 0 && !slices.ContainsFunc(h.Addresses, isIPv4) {
 		return nil
+	}
+	at := slices.IndexFunc(s.Nodes, func(n corev1.Node) bool { return n.Name == h.Node })
+	if at >= 0 && len(s.Nodes[at].Status.Addresses) > 0 && !slices.ContainsFunc(nodestatus.InternalIPs(&s.Nodes[at]), netip.Addr.Is4) {
+		return nil // no packet of a pod is of IPv4
 	}
 	f := finding.ForwardingOff.New(h.machine(), "net.ipv4.ip_forward is 0")
 	f.Next = "sysctl -w net.ipv4.ip_forward=1"
 	return []finding.Finding{f}
+}
+
+// isIPv4 tells whether an address is one that others may reach.
+func isIPv4(text string) bool {
+	a, err := netip.ParseAddr(text)
+	return err == nil && a.Is4() && !a.IsLoopback() && !a.IsLinkLocalUnicast()
 }
 
 // losses is about a machine that sends many of its TCP segments again. Some are lost on any network, a peer that is away costs few, and what goes

@@ -168,3 +168,25 @@ func TestHost_RestartIsSafe_Variable(t *testing.T) {
 		t.Error("a kubelet whose address is a variable would be started again")
 	}
 }
+
+// TestForwarding: a machine of IPv6 alone forwards no packet of IPv4.
+func TestForwarding(t *testing.T) {
+	for _, tt := range []struct {
+		name, node string
+		addresses  []string
+		want       int
+	}{
+		{"IPv4", "198.18.0.11", []string{"127.0.0.1", "198.18.0.11"}, 1},
+		{"its addresses are not known", "198.18.0.11", nil, 1},
+		{"IPv6 alone", "fd00::11", []string{"127.0.0.1", "169.254.20.10", "fd00::11", "fe80::1"}, 0},
+		{"a Node of IPv6, on a machine that has a bridge", "fd00::11", []string{"fd00::11", "172.17.0.1"}, 0},
+	} {
+		s := newSnapshot(templates.Deployment, 1, func(s *Snapshot) {
+			s.Host = &Host{Name: "w1", Node: "w1", ForwardingOff: true, Addresses: tt.addresses}
+			s.Nodes[1].Status.Addresses[0].Address = tt.node
+		})
+		if got := forwarding(s); len(got) != tt.want {
+			t.Errorf("%s: got %+v", tt.name, got)
+		}
+	}
+}
