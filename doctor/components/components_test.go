@@ -14,6 +14,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
 
 var now = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
@@ -209,6 +210,11 @@ func TestJudge(t *testing.T) {
 		{"kube-router replaces kube-proxy", func(w *world) {
 			w.daemonSets[0].Name = "kube-router"
 			w.without(Proxy)
+		}, ""},
+		{"Cilium replaces kube-proxy, in a namespace of its own", func(w *world) {
+			w.daemonSets = nil
+			w.without(Proxy)
+			w.Networks = []nodes.PodNetwork{{Namespace: "cilium", Name: "cilium", Wanted: 5, Ready: 5}}
 		}, ""},
 		{"Calico's eBPF mode takes kube-proxy away by its nodeSelector", func(w *world) {
 			d := w.daemonSets[0]

@@ -128,11 +128,11 @@ func (j *judge) static(c Component) []finding.Finding {
 		}
 	}
 	var list []finding.Finding
-	var unready []*corev1.Pod
+	var there []*corev1.Pod
 	count := fmt.Sprintf("%s: ready on %d of %d control planes", c.Name, ready, len(all))
 	for _, node := range all {
 		if p := pods[node]; p != nil {
-			unready = append(unready, p)
+			there = append(there, p)
 			continue
 		}
 		f := finding.ComponentMissing.New("Node/"+node, count+", and has no static pod on "+node+": "+c.Without)
@@ -142,7 +142,8 @@ func (j *judge) static(c Component) []finding.Finding {
 		}
 		list = append(list, f)
 	}
-	return append(list, j.unready("", unready, count, c.Without)...)
+	list = append(list, j.restarting(c.Name, there)...)
+	return append(list, j.unready("", there, count, c.Without)...)
 }
 
 // workload judges a DaemonSet or Deployment of kubeadm's, or ours, where there is one.
@@ -178,7 +179,8 @@ func (j *judge) workload(c Component) []finding.Finding {
 // Cilium; by those of kube-router the ConfigMap stays.
 func (j *judge) deleted(c Component) []finding.Finding {
 	if !j.Kubeadm || c.Place != EachNode || !slices.Contains(j.Configured, c.Name) || len(j.Nodes) == 0 ||
-		slices.ContainsFunc(j.Workloads, func(w Workload) bool { return slices.Contains(replacements(), w.Name) }) {
+		slices.ContainsFunc(j.Workloads, func(w Workload) bool { return slices.Contains(replacements(), w.Name) }) ||
+		slices.ContainsFunc(j.Networks, func(n nodes.PodNetwork) bool { return slices.Contains(replacements(), n.Name) }) {
 		return nil
 	}
 	f := finding.ComponentMissing.New(daemonSet+"/kube-system/"+c.Name, fmt.Sprintf(

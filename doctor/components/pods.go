@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,6 +49,33 @@ func (j *judge) unready(object string, pods []*corev1.Pod, count, without string
 	f := finding.ComponentUnready.New(cmp.Or(object, "Pod/"+p.Namespace+"/"+p.Name), message)
 	f.Next = next
 	return []finding.Finding{f}
+}
+
+const (
+	// restartedLately is for how long a container that has failed is not over it.
+	restartedLately = 10 * time.Minute
+	// fewRestarts is how often a container may start again: where a machine started again, all have.
+	fewRestarts = 3
+)
+
+// restarting is about static pods that are ready, and fail again and again: the last run was as short, so it was no restart of the machine.
+func (j *judge) restarting(component string, pods []*corev1.Pod) []finding.Finding {
+	var list []finding.Finding
+	for _, p := range pods {
+		for _, s := range p.Status.ContainerStatuses {
+			t := s.LastTerminationState.Terminated
+			if t == nil || t.ExitCode == 0 || s.State.Running == nil || s.RestartCount < fewRestarts || !nodes.IsPodReady(p) ||
+				j.Now.Sub(t.FinishedAt.Time) > restartedLately || t.FinishedAt.Sub(t.StartedAt.Time) > restartedLately {
+				continue
+			}
+			f := finding.ComponentUnready.New(podPrefix+p.Name, fmt.Sprintf("%s on %s is ready, and was started again %d times, last %s ago after exit code %d (%s)",
+				component, p.Spec.NodeName, s.RestartCount, j.Now.Sub(t.FinishedAt.Time).Round(time.Second), t.ExitCode, t.Reason))
+			f.Severity = finding.SeverityWarning
+			f.Next = "kubectl -n kube-system logs --previous " + p.Name
+			list = append(list, f)
+		}
+	}
+	return list
 }
 
 // problem is that of an init container where one fails, which the others wait for.

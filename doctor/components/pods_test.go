@@ -18,6 +18,13 @@ func evicted() *corev1.Pod {
 	return p
 }
 
+// restarts has a scheduler run now that has ended so long ago, after it ran for so long.
+func (w *world) restarts(count int32, ran, before time.Duration) {
+	s := &w.named(Scheduler + "-cp2")[0].Status.ContainerStatuses[0]
+	s.RestartCount = count
+	s.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error", StartedAt: ago(before + ran), FinishedAt: ago(before)}
+}
+
 // TestJudge_Partly: what works with the pods that are ready is not said not to work.
 func TestJudge_Partly(t *testing.T) {
 	for ready, want := range map[int32]finding.Severity{1: finding.SeverityError, 2: finding.SeverityWarning} {
@@ -62,6 +69,10 @@ func TestJudge_Pods(t *testing.T) {
 			w.without(DNS)
 			w.pods, w.deployments[0].Status.ReadyReplicas = append(w.pods, evicted()), 0
 		}, "Q1 Deployment/kube-system/coredns"},
+		{"a scheduler that is ready fails every two minutes", func(w *world) { w.restarts(213, 2*time.Minute, time.Minute) }, "Q2 Pod/kube-system/kube-scheduler-cp2"},
+		{"its machine was started again", func(w *world) { w.restarts(213, 30*time.Hour, time.Minute) }, ""},
+		{"it failed once", func(w *world) { w.restarts(1, 2*time.Minute, time.Minute) }, ""},
+		{"it failed an hour ago", func(w *world) { w.restarts(213, 2*time.Minute, time.Hour) }, ""},
 		{"a StatefulSet crashes", func(w *world) {
 			w.pods = append(w.pods, made(newPod("store-0", "w1"), statefulSet, "store"), made(newPod("store-1", "w2"), statefulSet, "store"))
 			w.crash("store")
