@@ -211,12 +211,3 @@ func (j *judge) readyEtcd(node string) *corev1.Pod {
 	}
 	return &j.Static[i]
 }
-
-func readySince(p *corev1.Pod) time.Time {
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.LastTransitionTime.Time
-		}
-	}
-	return time.Time{}
-}

@@ -213,3 +213,12 @@ const (
 func isStatic(p *corev1.Pod) bool {
 	return slices.Contains(static(), p.Labels[v1alpha1.ComponentLabel])
 }
+
+func readySince(p *corev1.Pod) time.Time {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return time.Time{}
+}

@@ -1,6 +1,7 @@
 package components
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -11,7 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/nodestatus"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
 
 // Service is one of the Services that every cluster depends on: the API server's, and that of DNS.
@@ -23,6 +26,8 @@ type Service struct {
 	// Ports are PROTOCOL NUMBER, as "UDP 53"; Ready is how many endpoints of each are ready, nil: they could not be asked for.
 	Ports []string       `json:"ports,omitempty"`
 	Ready map[string]int `json:"ready,omitempty"`
+	// Endpoints are the addresses that are ready, of the API server's.
+	Endpoints []string `json:"endpoints,omitempty"`
 	// names are those of the ports.
 	names []string
 }
@@ -100,6 +105,75 @@ func (s *Service) countReady(all []discoveryv1.EndpointSlice) {
 		}
 		s.Ready[s.Ports[i]] = count
 	}
+	for _, slice := range all {
+		for _, e := range slice.Endpoints {
+			if s.Object == kubernetesService && (e.Conditions.Ready == nil || *e.Conditions.Ready) {
+				s.Endpoints = append(s.Endpoints, e.Addresses...)
+			}
+		}
+	}
+}
+
+// servers compares the endpoints of the API server's Service with the API servers that kubeadm runs. Each writes itself among them, by its
+// --advertise-address, and takes others out that do not renew their entry.
+func (j *judge) servers(s *Service) []finding.Finding {
+	pods := j.of(APIServer)
+	var list []finding.Finding
+	say := func(severity finding.Severity, message, next string) {
+		f := finding.ServiceWithoutPods.New(kubernetesService, message)
+		f.Severity, f.Next = severity, next
+		f.Do = "correct --advertise-address of the API server, in its static pod and in kubeadm's ClusterConfiguration, or a firewall between it and etcd"
+		list = append(list, f)
+	}
+	const show = "kubectl get endpointslice kubernetes -o yaml"
+	advertised := map[netip.Addr]string{} // by Node
+	ready := 0
+	for _, p := range pods {
+		c := &p.Spec.Containers[0]
+		a, err := netip.ParseAddr(argument(c, "advertise-address"))
+		if err != nil || argument(c, "endpoint-reconciler-type") != "" {
+			return nil // what it writes is not known
+		}
+		node := p.Spec.NodeName
+		advertised[a.Unmap()] = node
+		works := nodes.IsPodReady(p) && j.Now.Sub(readySince(p)) > Settling
+		if works {
+			ready++
+		}
+		if works && len(s.Endpoints) > 0 && !has(s.Endpoints, a) {
+			say(finding.SeverityWarning, fmt.Sprintf("the API server on %s (%s) is not among its endpoints", node, a), show)
+		}
+		at := slices.IndexFunc(j.Nodes, func(n corev1.Node) bool { return n.Name == node })
+		if at >= 0 && len(nodestatus.InternalIPs(&j.Nodes[at])) > 0 && !hasAddress(&j.Nodes[at], a) {
+			say(finding.SeverityWarning, fmt.Sprintf("the API server on %s has --advertise-address=%s, which the Node does not state: pods are sent there", node, a),
+				"on "+node+": ip -brief address show; grep advertise-address /etc/kubernetes/manifests/kube-apiserver.yaml")
+		}
+	}
+	for _, e := range s.Endpoints {
+		if a, err := netip.ParseAddr(e); len(pods) > 0 && err == nil && advertised[a.Unmap()] == "" {
+			say(finding.SeverityError, "its endpoint "+e+" is of no API server: pods that are sent there get no answer", show)
+		}
+	}
+	if n := s.Ready["TCP 443"]; len(s.Endpoints) == 0 && len(pods) > 0 && (n < ready || n > len(pods)) {
+		say(finding.SeverityWarning, fmt.Sprintf("it has %s, and %d API servers are ready", finding.Count(n, "endpoint"), ready), show)
+	}
+	return list
+}
+
+func has(list []string, address netip.Addr) bool {
+	return slices.ContainsFunc(list, func(text string) bool {
+		a, err := netip.ParseAddr(text)
+		return err == nil && a.Unmap() == address.Unmap()
+	})
+}
+
+// hasAddress tells whether a Node states an address, of any type.
+func hasAddress(n *corev1.Node, address netip.Addr) bool {
+	var all []string
+	for _, a := range n.Status.Addresses {
+		all = append(all, a.Address)
+	}
+	return has(all, address)
 }
 
 // services finds the Services that every cluster depends on and that lead nowhere. Who serves them is judged elsewhere: where no pod of
@@ -117,6 +191,8 @@ func (j *judge) services() []finding.Finding {
 		f := finding.ServiceWithoutPods.New(kubernetesService, "no API server is among its endpoints: pods do not reach one by "+s.Address)
 		f.Next = "kubectl get endpointslice kubernetes -o yaml"
 		list = append(list, f)
+	} else if s.Ready != nil {
+		list = j.servers(s)
 	}
 	return append(list, j.dns()...)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -39,6 +40,15 @@ func endpoints(ready int, ports ...string) []discoveryv1.EndpointSlice {
 	return []discoveryv1.EndpointSlice{slice}
 }
 
+// advertise gives each API server the address of its Node.
+func advertise(w *world) {
+	for i := range 3 {
+		address := fmt.Sprintf("10.0.0.%d", i)
+		with(APIServer, w.Nodes[i].Name, "--service-cluster-ip-range=10.96.0.0/12", "--advertise-address="+address)(w)
+		w.Nodes[i].Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}
+	}
+}
+
 // TestJudge_Services has what a field of a Service breaks while all pods run.
 func TestJudge_Services(t *testing.T) {
 	for _, tt := range []struct {
@@ -48,6 +58,25 @@ func TestJudge_Services(t *testing.T) {
 	}{
 		{"all is well", func(*served, *world) {}, ""},
 		{"no API server is an endpoint", func(s *served, _ *world) { s.apis = 0 }, "Service/default/kubernetes: no API server is among its endpoints"},
+		{"each API server is an endpoint", func(_ *served, w *world) { advertise(w) }, ""},
+		{"one is missing", func(s *served, w *world) {
+			advertise(w)
+			s.apis = 2
+		}, "Service/default/kubernetes: the API server on cp3 (10.0.0.2) is not among its endpoints"},
+		{"one that has just been started is missing", func(s *served, w *world) {
+			advertise(w)
+			s.apis = 2
+			w.named(APIServer + "-cp3")[0].Status.Conditions[0].LastTransitionTime = ago(10 * time.Second)
+		}, ""},
+		{"one is of no API server", func(_ *served, w *world) {
+			advertise(w)
+			w.without(APIServer + "-cp3")
+			w.Nodes[2].Labels = nil
+		}, "Service/default/kubernetes: its endpoint 10.0.0.2 is of no API server"},
+		{"one has the address of something else", func(_ *served, w *world) {
+			advertise(w)
+			w.Nodes[1].Status.Addresses[0].Address = "192.0.2.7"
+		}, "Service/default/kubernetes: the API server on cp2 has --advertise-address=10.0.0.1, which the Node does not state"},
 		{"the API server's Service is gone", func(s *served, _ *world) { s.api = nil }, "Service/default/kubernetes: it does not exist"},
 		{"the Service of DNS is gone", func(s *served, _ *world) { s.dns = nil }, "Service/kube-system/kube-dns: no Service with port UDP 53 has the address 10.96.0.10"},
 		{"a cache on each Node", func(s *served, _ *world) { s.address = "169.254.25.10" }, ""},
