@@ -45,6 +45,7 @@ type memberSilent struct {
 	Message string `json:"msg"`
 	Peer    string `json:"remote-peer-id"`
 	Error   string `json:"error"`
+	Took    string `json:"took"`
 }
 
 // dialled is the address that a member could not reach.
@@ -111,23 +112,22 @@ func (j *judge) memberRefuses(teller *corev1.Pod, id, why string) *finding.Findi
 
 // slow is what etcd logs where a write to its disk took longer than a second (server/storage/wal/wal.go), or a heartbeat was late for that
 // (server/etcdserver/raft.go).
-var slow = regexp.MustCompile(`"msg":"(slow fdatasync|leader failed to send out heartbeat on time[^"]*)"(?:.*"took":"([^"]+)")?`)
+var slow = regexp.MustCompile(`^slow fdatasync|^leader failed to send out heartbeat on time`)
 
 // slowDisk is about the disk of the member whose log was read.
 func (j *judge) slowDisk(teller *corev1.Pod, newest time.Time) []finding.Finding {
 	for _, line := range slices.Backward(j.Logs[teller.Name]) {
-		m := slow.FindStringSubmatch(line)
 		var said memberSilent
-		if m == nil || json.Unmarshal([]byte(line), &said) != nil {
+		if json.Unmarshal([]byte(line), &said) != nil || !slow.MatchString(said.Message) {
 			continue
 		}
 		at, err := time.Parse(time.RFC3339, said.Time)
 		if err != nil || newest.Sub(at) > EtcdLogged || j.Now.Sub(at) > EtcdLogged+clocksDiffer {
 			continue
 		}
-		message := "etcd on " + teller.Spec.NodeName + " logs: " + m[1]
-		if m[2] != "" {
-			message += " took " + m[2]
+		message := "etcd on " + teller.Spec.NodeName + " logs: " + said.Message
+		if said.Took != "" {
+			message += " took " + said.Took
 		}
 		f := finding.EtcdSlow.New("Pod/kube-system/"+teller.Name, finding.Clean(message))
 		f.Next = "on " + teller.Spec.NodeName + ": grep -H . /proc/pressure/io; iostat -x 1 5"

@@ -35,7 +35,7 @@ func (j *judge) unready(object string, pods []*corev1.Pod, count, without string
 			break
 		}
 	}
-	why, next := problem(p, j.Logs[p.Name])
+	why, next := problem(p, j.Logs[p.Name], j.Nodes)
 	if why == "" {
 		why, next = "pod "+p.Name+" runs, and its readiness probe fails", "kubectl -n "+p.Namespace+" describe pod "+p.Name
 	}
@@ -79,7 +79,7 @@ func (j *judge) restarting(component string, pods []*corev1.Pod) []finding.Findi
 }
 
 // problem is that of an init container where one fails, which the others wait for.
-func problem(p *corev1.Pod, log []string) (why, next string) {
+func problem(p *corev1.Pod, log []string, all []corev1.Node) (why, next string) {
 	failing := slices.ContainsFunc(p.Status.InitContainerStatuses, func(s corev1.ContainerStatus) bool {
 		return s.State.Waiting != nil && s.State.Waiting.Reason != "PodInitializing" || s.State.Terminated != nil && s.State.Terminated.ExitCode != 0
 	})
@@ -89,7 +89,7 @@ func problem(p *corev1.Pod, log []string) (why, next string) {
 			return s.State.Terminated != nil && s.State.Terminated.ExitCode == 0
 		})
 	}
-	return nodes.PodProblem(p, telling(log))
+	return nodes.PodProblem(p, telling(log), all)
 }
 
 // words are what errors have in them, in programs that do not log as Kubernetes does.

@@ -111,7 +111,7 @@ func (j *judge) sandboxes() []finding.Finding {
 			continue
 		}
 		f := finding.SandboxFails.New("Node/"+s.Node, "pod "+s.Pod+": "+nodes.Shorten(s.Message))
-		f.Next = "on " + s.Node + ": journalctl -u kubelet -u containerd --no-pager -n 50"
+		f.Next = "on " + s.Node + ": journalctl -u kubelet -u " + nodes.RuntimeOf(j.Nodes, s.Node).Unit + " --no-pager -n 50"
 		if strings.Contains(s.Message, `"cni0" already has an IP address different from`) {
 			f.Do = "where the bridge has no address of the Node's podCIDR, it is left from another pod network: delete it, and the CNI plugin makes it again"
 			f.Next = "kubectl get node " + s.Node + " -o jsonpath={.spec.podCIDRs}; on " + s.Node + ": ip -brief address show cni0"

@@ -2,6 +2,7 @@ package components
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -117,5 +118,26 @@ func TestJudge_Sandboxes(t *testing.T) {
 	w.Skip = func(node string) bool { return node == "w2" }
 	if list = Judge(seen, w.Cluster); len(list) > 0 {
 		t.Errorf("found %+v", list)
+	}
+}
+
+// TestJudge_Runtime: commands go by the container runtime of the Node.
+func TestJudge_Runtime(t *testing.T) {
+	w := newWorld()
+	w.Nodes[3].Status.NodeInfo.ContainerRuntimeVersion = "cri-o://1.36.0"
+	p := w.named("coredns-5d9f-w1")[0]
+	p.Status.Conditions[0].Status = corev1.ConditionFalse
+	p.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}
+	seen := &Seen{Unready: []corev1.Pod{*p}, Sandboxes: []Sandbox{{Node: "w1", Pod: "default/x"}, {Node: "w2", Pod: "default/x"}}}
+	seen.Workloads = []Workload{{Kind: deployment, Name: DNS, Wanted: 2, Ready: 1, Observed: true}}
+	var next []string
+	for _, f := range Judge(seen, w.Cluster) {
+		next = append(next, f.Next)
+	}
+	want := []string{
+		"on w1: podman load -i FILE", "on w1: journalctl -u kubelet -u crio --no-pager -n 50", "on w2: journalctl -u kubelet -u containerd --no-pager -n 50",
+	}
+	if !slices.Equal(next, want) {
+		t.Errorf("got %q, want %q", next, want)
 	}
 }

@@ -109,7 +109,7 @@ func runtimeOf(_ *view, h *Host) []finding.Finding {
 		return nil
 	case r.Error != "":
 		f := finding.RuntimeSilent.New(h.node(), r.Socket+": "+r.Error)
-		f.Next = "systemctl status containerd; journalctl -u containerd --no-pager -n 50"
+		f.Next = fmt.Sprintf("systemctl status %s; journalctl -u %[1]s --no-pager -n 50", r.unit())
 		return []finding.Finding{f}
 	case r.Driver == "" || r.KubeletDriver == "" || r.Driver == r.KubeletDriver || r.tellsDriver():
 		return nil
@@ -117,6 +117,17 @@ func runtimeOf(_ *view, h *Host) []finding.Finding {
 	f := finding.CgroupDrivers.New(h.node(), "the kubelet's cgroupDriver is "+r.KubeletDriver+", containerd's "+r.Driver)
 	f.Next = "grep SystemdCgroup /etc/containerd/config.toml; grep cgroupDriver /var/lib/kubelet/config.yaml"
 	return []finding.Finding{f}
+}
+
+// unit is what systemd calls it, by its socket.
+func (r *HostRuntime) unit() string {
+	switch {
+	case strings.Contains(r.Socket, "crio"):
+		return "crio"
+	case strings.Contains(r.Socket, "dockerd"):
+		return "cri-docker"
+	}
+	return "containerd"
 }
 
 // tellsDriver says that the kubelet asks the runtime for its driver, and goes by that: containerd 2 answers.

@@ -52,7 +52,7 @@ const asksCloud = `failed to get instance metadata|could not init cloud provider
 const lately = 5 * time.Minute
 
 // loggedAt is the time in klog's header, or of a JSON line.
-var loggedAt = regexp.MustCompile(`^[IWEF](\d{4} \d\d:\d\d:\d\d)|"ts":"([^"]+)"`)
+var loggedAt = regexp.MustCompile(`^[IWEF](\d{4} \d\d:\d\d:\d\d)|"ts": ?"([^"]+)"`)
 
 // saidLately tells whether a line was written lately. Containers have the time UTC; a line without a time is not judged.
 func (s *Snapshot) saidLately(line string) bool {

@@ -275,11 +275,13 @@ func (s *Snapshot) Report() (*nodes.Report, error) {
 	return nodes.Judge(newView(s).facts, nil), nil
 }
 
-// Behind reports whether there is no leader, or a Node waits to be initialized.
+// Behind reports whether there is no leader, or a Node waits to be initialized, and has not just joined.
 func (s *Snapshot) Behind() bool {
 	v := newView(s)
 	v.report = nodes.Judge(v.facts, nil)
-	return !v.leads() || v.waits()
+	return !v.leads() || slices.ContainsFunc(v.report.Nodes, func(s nodes.Status) bool {
+		return s.State < nodes.Initialized && v.since(v.byName[s.Node].CreationTimestamp.Time) > components.Settling
+	})
 }
 
 // renewed reports whether a Lease was held when the snapshot was taken.

@@ -44,6 +44,9 @@ func TestDiagnose_Young(t *testing.T) {
 			if errors != tt.wrong || warnings > 0 {
 				t.Errorf("got %d errors, %d warnings: %s", errors, warnings, words(d))
 			}
+			if s := newSnapshot(templates.Deployment, 3, tt.changes...); s.Behind() {
+				t.Error("it is behind")
+			}
 			if why := d.Why("w1"); why.Cause == nil || string(why.Cause.ID) != tt.cause {
 				t.Errorf("why: got %+v", why)
 			}

@@ -18,6 +18,8 @@ type evidence struct {
 	denied []permission
 	// besides is what it needs for other things than Nodes.
 	besides []permission
+	// nodes tell which container runtime is theirs.
+	nodes []corev1.Node
 	// flags are the --cloud-provider of kubelets that told it, by node.
 	flags map[string]string
 	// networks bring CNI plugins.

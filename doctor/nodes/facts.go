@@ -120,7 +120,7 @@ func (f *Facts) leader() leadership {
 // evidence has the leader's pod first: its log tells most.
 func (f *Facts) evidence() *evidence {
 	e := &evidence{
-		pods: slices.Clone(f.Pods), podsErr: f.PodsErr, leader: f.leader(), logs: f.Logs, flags: f.Flags,
+		pods: slices.Clone(f.Pods), podsErr: f.PodsErr, leader: f.leader(), logs: f.Logs, flags: f.Flags, nodes: f.Nodes,
 		besides: besides(f.Balances, f.Asks), networks: f.Networks, recorded: f.Recorded,
 		unmanaged: f.notExternal(), left: f.notExternal() && len(f.Flags) >= len(f.Nodes), now: f.Now,
 	}

@@ -3,6 +3,8 @@ package nodes
 import (
 	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -10,13 +12,38 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// PodProblem says why a pod does not run, with the last line of its log, and which command tells more; empty where it runs.
-func PodProblem(p *corev1.Pod, log []string) (why, next string) {
-	f := podCause(p, &evidence{logs: map[string][]string{p.Name: log}})
+// PodProblem says why a pod does not run, with the last line of its log, and which command tells more; empty where it runs. The command goes by
+// the container runtime of its Node.
+func PodProblem(p *corev1.Pod, log []string, all []corev1.Node) (why, next string) {
+	f := podCause(p, &evidence{logs: map[string][]string{p.Name: log}, nodes: all})
 	if f == nil {
 		return "", ""
 	}
 	return f.Message, f.Next
+}
+
+// Runtime is what a container runtime is called by systemd, and the command that takes an image from a file.
+type Runtime struct{ Unit, Import string }
+
+// RuntimeOf is that of a Node, by its status (containerd://2.1.0); containerd where it does not tell.
+func RuntimeOf(all []corev1.Node, node string) Runtime {
+	i := slices.IndexFunc(all, func(n corev1.Node) bool { return n.Name == node })
+	if i < 0 {
+		return runtimeNamed("")
+	}
+	name, _, _ := strings.Cut(all[i].Status.NodeInfo.ContainerRuntimeVersion, "://")
+	return runtimeNamed(name)
+}
+
+// runtimeNamed knows the runtimes that kubeadm does.
+func runtimeNamed(name string) Runtime {
+	switch name {
+	case "cri-o":
+		return Runtime{"crio", "podman load -i"} // both keep images in the same place
+	case "docker":
+		return Runtime{"docker", "docker load -i"}
+	}
+	return Runtime{"containerd", "ctr -n k8s.io images import"}
 }
 
 // podCause says why a pod does not run; nil if it does.
@@ -62,7 +89,7 @@ func waitingCause(
 			finding.ImagePull,
 			fmt.Sprintf("image %s of pod %s cannot be pulled: %s", status.Image, p.Name, Shorten(waiting.Message)),
 		)
-		f.Next = fmt.Sprintf("on %s: ctr -n k8s.io images import FILE", p.Spec.NodeName)
+		f.Next = fmt.Sprintf("on %s: %s FILE", p.Spec.NodeName, RuntimeOf(e.nodes, p.Spec.NodeName).Import)
 		return f
 	case "CrashLoopBackOff":
 		message := fmt.Sprintf("pod %s restarts again and again (restarts: %d), %s",
