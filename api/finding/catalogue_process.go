@@ -120,7 +120,7 @@ func routes() []Kind {
 			ID: "F6", Title: "Pod CIDRs have two allocators", Severity: SeverityWarning,
 			Why: "With networking.podSubnet kubeadm lets kube-controller-manager allocate pod CIDRs; if this program allocates too, " +
 				"two Nodes can get the same one.",
-			Do: "set --allocate-node-cidrs=false here, or in kubeadm's controllerManager.extraArgs",
+			Do: "set --allocate-node-cidrs=false here: kube-controller-manager allocates them",
 			Links: []string{
 				"kubernetes/kubernetes#105240",
 				"kubermatic/kubeone#2106",

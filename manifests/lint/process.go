@@ -247,8 +247,13 @@ func untagged(w *workload) []problem {
 	)
 }
 
+// allocators are the providers whose program adds upstream's nodeipam controller: k8s.io/cloud-provider itself reads --allocate-node-cidrs and
+// goes by it nowhere, so that with others (Hetzner's manifest has the flag) nothing is allocated twice.
+func allocators() []string { return []string{"aws", "azure", "gcp", "linode", "sample"} }
+
+// allocator is about a program that allocates pod CIDRs, or of which nothing is known.
 func allocator(w *workload) []problem {
-	if w.agent || !w.is("allocate-node-cidrs", "true") {
+	if w.agent || !w.is("allocate-node-cidrs", "true") || w.profile != nil && !slices.Contains(allocators(), w.profile.Name) {
 		return nil
 	}
 	return w.problem(
