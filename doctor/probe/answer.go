@@ -63,7 +63,7 @@ func Decode(data []byte, asked int) (*Answer, error) {
 		return nil, fmt.Errorf("read the pod's answer: want version %d of it, got %d: the image is that of another ccmadm",
 			answerVersion, a.Version)
 	}
-	if a.Asked != asked || a.Cut < 0 || len(a.Failed)+a.Cut > asked || a.MTU < 0 {
+	if a.Asked != asked || a.Cut < 0 || len(a.Failed)+a.Cut > asked || a.MTU < 0 || a.Largest < 0 {
 		return nil, fmt.Errorf("read the pod's answer: want %d targets, got %d, with %d and %d more without an answer",
 			asked, a.Asked, len(a.Failed), a.Cut)
 	}

@@ -68,6 +68,9 @@ func Ask(ctx context.Context, t *Task) (*Answer, error) {
 		a.Forwarding = strings.TrimSpace(string(value))
 	}
 	a.Link, a.MTU = defaultLink()
+	if links, err := net.Interfaces(); err == nil {
+		a.Largest = largest(links, ownLink)
+	}
 	return a, nil
 }
 
@@ -179,6 +182,27 @@ func ping(ctx context.Context, host string) string {
 			return "yes"
 		}
 	}
+}
+
+// largest is the largest MTU of links that are up and belong to the machine: those of pods, bridges and tunnels do not.
+func largest(links []net.Interface, own func(string) bool) int {
+	most := 0
+	for _, link := range links {
+		if link.Flags&net.FlagUp != 0 && link.Flags&net.FlagLoopback == 0 && link.MTU > most && own(link.Name) {
+			most = link.MTU
+		}
+	}
+	return most
+}
+
+// ownLink tells whether a link is a device, a bond or a VLAN.
+func ownLink(name string) bool {
+	for _, path := range []string{"/sys/class/net/" + name + "/device", "/proc/net/bonding/" + name, "/proc/net/vlan/" + name} {
+		if _, err := os.Stat(path); err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // defaultLink is the interface of the default route, and its MTU; IPv4's before IPv6's.

@@ -142,3 +142,16 @@ func TestAsk_WithoutTime(t *testing.T) {
 		t.Error("a CA that is none was taken")
 	}
 }
+
+func TestLargest(t *testing.T) {
+	link := func(name string, mtu int, flags net.Flags) net.Interface {
+		return net.Interface{Name: name, MTU: mtu, Flags: flags}
+	}
+	links := []net.Interface{
+		link("lo", 65536, net.FlagUp|net.FlagLoopback), link("eth0", 1500, net.FlagUp), link("eth1", 9000, net.FlagUp), link("eth2", 9500, 0),
+		link("cni0", 9600, net.FlagUp),
+	}
+	if got := largest(links, func(name string) bool { return name != "cni0" }); got != 9000 {
+		t.Errorf("got %d, want 9000", got)
+	}
+}

@@ -98,6 +98,8 @@ type Answer struct {
 	// Link is the interface of the default route, and MTU its largest packet, in bytes; 0: not known.
 	Link string `json:"link,omitempty"`
 	MTU  int    `json:"mtu,omitempty"`
+	// Largest is the largest MTU of the machine's own links: pods may have another one than that of the default route. 0: not known.
+	Largest int `json:"max,omitempty"`
 }
 
 // Failure is a target that did not answer.

@@ -265,7 +265,7 @@ func (t *Target) next(node string, machine bool, kind Unreachable) string {
 
 func port(address string) string { return address[strings.LastIndex(address, ":")+1:] }
 
-// links finds Nodes whose default link takes smaller packets than that of most, and pods whose packets are larger than the link's.
+// links finds Nodes whose default link takes smaller packets than that of most, and pods whose packets are larger than those of any link.
 func (f *Facts) links() []finding.Finding {
 	count := map[int]int{}
 	for _, node := range f.nodes() {
@@ -292,7 +292,7 @@ func (f *Facts) links() []finding.Finding {
 			found.Next = "on " + finding.Clean(node) + ": ip link show " + link
 			list = append(list, found)
 		}
-		if pod != nil && pod.Answer.MTU > mtu {
+		if pod != nil && pod.Answer.MTU > max(mtu, machine.Answer.Largest) {
 			found := finding.PodMTU.New(object,
 				fmt.Sprintf("pods there have MTU %d, and its default link %s has %d", pod.Answer.MTU, link, mtu))
 			found.Next = "on " + finding.Clean(node) + ": ip link show " + link + "; cat /etc/cni/net.d/*.conf*"

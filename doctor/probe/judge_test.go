@@ -158,6 +158,12 @@ func TestFindings(t *testing.T) {
 				"T7 Node/w3 eth0 has MTU 1400|2 other Nodes has 1500|next:ip link show eth0", "T8 Node/w3 pods there have MTU 1500",
 			},
 		},
+		"pods have a second link, with larger packets": {
+			sources: with(
+				set(answered("w3", Machine), func(a *Answer) { a.Largest = 9000 }),
+				set(answered("w3", Pod), func(a *Answer) { a.MTU = 8950 }),
+			),
+		},
 		"what cannot be asked is no finding": {
 			sources: with(
 				Source{Node: "w1", From: Machine, Unasked: "its kubelet has not begun the pod within 45s"},

@@ -264,20 +264,6 @@ func TestCheck_Pairs(t *testing.T) {
 			"B5:8",
 		},
 		{
-			"a program that reads the flag, and does not go by it", // Hetzner's
-			[]string{"--cloud-provider=acme", "--cloud-provider=hcloud", "--leader-elect=true", "--allocate-node-cidrs=true"},
-			"",
-			"B17:30 fix",
-			"",
-		},
-		{
-			"a program with upstream's nodeipam controller",
-			[]string{"--cloud-provider=acme", "--cloud-provider=gce", "--leader-elect=true", "--allocate-node-cidrs=true"},
-			"",
-			"F6:39",
-			"F6:39",
-		},
-		{
 			"two on one port",
 			nil,
 			strings.ReplaceAll(good[:strings.Index(good, "---")], "acme-cloud", "second-cloud"),
