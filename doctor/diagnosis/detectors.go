@@ -56,7 +56,7 @@ func detectors() []detector {
 		{"Service of the API server, as Nodes see it", nil, asked(finding.NodeServiceUnanswered), []finding.ID{finding.NodeDNSUnanswered, finding.NodeBalancerUnreached}, nil, true},
 		{"what else Nodes see", nil, asked(finding.NodeDNSUnanswered, finding.KubeletUnreached, finding.NodeBalancerUnreached, finding.LinkMTU, finding.PodMTU), nil, nil, false},
 		{"inventory", []string{partInventory, partPods, partEvents, partLeases}, rejectedReading, nil, nil, false},
-		{"names", []string{partNodes}, machineTwice, []finding.ID{finding.KubeletSilent, finding.ProviderIDTwice}, nil, true},
+		{"names", []string{partNodes}, ofSnapshot(machineTwice), []finding.ID{finding.KubeletSilent, finding.ProviderIDTwice}, nil, true},
 		{"provider IDs", []string{partNodes}, ofSnapshot(providerIDTwice), nil, nil, false},
 		{"routes", []string{partNodes}, routes, []finding.ID{finding.NotReady}, nil, true},
 		{"pod networks", []string{partNodes}, podNetworks, nil, nil, false},
@@ -70,7 +70,7 @@ func detectors() []detector {
 		{"load balancers", []string{partServices, partNodes}, balancers, nil, nil, false},
 		{"what ccmadm has written down", []string{partRecord}, ofSnapshot(misread), nil, nil, false},
 		{"commands that stopped", []string{PartJournal}, ofSnapshot(unfinished), halfway(), nil, true},
-		{"serving certificates", []string{partRequests}, servingCertificates, nil, nil, false},
+		{"serving certificates", []string{partRequests}, ofSnapshot(servingCertificates), nil, nil, false},
 	}, slices.Concat(seenByServers(), laterVersions())...)
 }
 
@@ -78,6 +78,8 @@ func detectors() []detector {
 func seenByServers() []detector {
 	return []detector{
 		{"clocks of machines", []string{partNodes, partHeartbeats}, clocks, nil, nil, false},
+		{"network of the manager's routes", []string{partNodes, partDeployments, partDaemonSets}, otherNetwork, nil, nil, false},
+		{"versions of managers", []string{partPods}, twoVersions, nil, nil, false},
 		{"addresses of Nodes", []string{partNodes}, ofSnapshot(addressTwice), []finding.ID{finding.KubeletUnreached}, nil, true},
 		{"kubelets, as the API server sees them", []string{partNodes}, ofSnapshot(unreachedKubelets), nil, nil, false},
 	}

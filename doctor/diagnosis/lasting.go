@@ -86,20 +86,20 @@ func scheme(n *corev1.Node) string {
 
 // machineTwice finds two Nodes of one machine, one of which does not report. Clones of one image have the same IDs, too: two
 // that were alive at the same time are two machines.
-func machineTwice(v *view) []finding.Finding {
+func machineTwice(s *Snapshot) []finding.Finding {
 	var list []finding.Finding
 	alive := map[string]*corev1.Node{}
 	key := func(n *corev1.Node) string { return n.Status.NodeInfo.MachineID + "/" + n.Status.NodeInfo.SystemUUID }
-	for i := range v.Nodes {
-		if n := &v.Nodes[i]; len(key(n)) > 10 && v.readySince(n) >= 0 {
+	for i := range s.Nodes {
+		if n := &s.Nodes[i]; len(key(n)) > 10 && s.readySince(n) >= 0 {
 			alive[key(n)] = n
 		}
 	}
-	for i := range v.Nodes {
-		n := &v.Nodes[i]
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
 		_, c := nodeutil.GetNodeCondition(&n.Status, corev1.NodeReady)
 		other, found := alive[key(n)]
-		if !found || other.Name == n.Name || c == nil || c.Status != corev1.ConditionUnknown || v.spokeAfter(n, c, other) {
+		if !found || other.Name == n.Name || c == nil || c.Status != corev1.ConditionUnknown || s.spokeAfter(n, c, other) {
 			continue
 		}
 		f := finding.MachineTwice.New("Node/"+n.Name,
@@ -112,10 +112,10 @@ func machineTwice(v *view) []finding.Finding {
 
 // spokeAfter reports whether a kubelet that does not report now was heard after the other had come, by what it said last: a
 // condition has the time of its last word also when others have set it to Unknown.
-func (v *view) spokeAfter(silent *corev1.Node, ready *corev1.NodeCondition, other *corev1.Node) bool {
+func (s *Snapshot) spokeAfter(silent *corev1.Node, ready *corev1.NodeCondition, other *corev1.Node) bool {
 	last := ready.LastHeartbeatTime.Time
-	for i := range v.Heartbeats {
-		if l := &v.Heartbeats[i]; l.Name == silent.Name && l.Spec.RenewTime != nil && l.Spec.RenewTime.After(last) {
+	for i := range s.Heartbeats {
+		if l := &s.Heartbeats[i]; l.Name == silent.Name && l.Spec.RenewTime != nil && l.Spec.RenewTime.After(last) {
 			last = l.Spec.RenewTime.Time
 		}
 	}
@@ -146,10 +146,10 @@ func skew(v *view) []finding.Finding {
 }
 
 // servingCertificates finds requests without an answer.
-func servingCertificates(v *view) []finding.Finding {
+func servingCertificates(s *Snapshot) []finding.Finding {
 	var list []finding.Finding
-	for _, r := range v.Requests {
-		if v.since(r.CreationTimestamp.Time) < 10*time.Minute {
+	for _, r := range s.Requests {
+		if s.since(r.CreationTimestamp.Time) < 10*time.Minute {
 			continue
 		}
 		node := strings.TrimPrefix(r.Spec.Username, v1alpha1.NodeUserPrefix)

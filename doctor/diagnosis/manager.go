@@ -3,15 +3,19 @@ package diagnosis
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/templates"
 )
 
 // noManager says that what ccmadm has installed is gone. In a cluster of others a manager may have any name: that
@@ -134,4 +138,60 @@ func byVerbs(_ *view, f *finding.Finding, all []finding.ID) []finding.ID {
 		return nil
 	}
 	return all
+}
+
+// otherNetwork finds a manager whose routes are for another network of pods than Nodes have.
+func otherNetwork(v *view) []finding.Finding {
+	m := v.main()
+	if m == nil || m.arg("configure-cloud-routes") == "false" || m.Profile != nil && !m.Profile.Has(templates.Routes) {
+		return nil
+	}
+	var of []netip.Prefix
+	for text := range strings.SplitSeq(m.arg("cluster-cidr"), ",") {
+		if p, err := netip.ParsePrefix(strings.TrimSpace(text)); err == nil {
+			of = append(of, p)
+		}
+	}
+	for i := range v.Nodes {
+		for _, cidr := range v.Nodes[i].Spec.PodCIDRs {
+			p, err := netip.ParsePrefix(cidr)
+			same := func(other netip.Prefix) bool { return other.Addr().Is4() == p.Addr().Is4() }
+			if err != nil || !slices.ContainsFunc(of, same) || slices.ContainsFunc(of, func(other netip.Prefix) bool { return other.Overlaps(p) }) {
+				continue
+			}
+			f := finding.SettingsDisagree.New(m.object, "network of pods: it has --cluster-cidr="+m.arg("cluster-cidr")+", and Nodes have networks such as "+
+				cidr+": routes of Nodes that are gone stay")
+			f.Next = "kubectl -n kube-system get configmap kubeadm-config -o yaml | grep podSubnet"
+			return []finding.Finding{f}
+		}
+	}
+	return nil
+}
+
+// rolledOut is how long a rollout may take after its newest pod was made.
+const rolledOut = 10 * time.Minute
+
+// twoVersions finds workloads of which some pods have another image than others, and no rollout goes on: which one leads, chance decides.
+func twoVersions(v *view) []finding.Finding {
+	var list []finding.Finding
+	for i := range v.managers {
+		m := &v.managers[i]
+		images, newest := map[string][]string{}, time.Time{}
+		for _, p := range m.pods {
+			if m.Container < len(p.Spec.Containers) && running(p) {
+				image := p.Spec.Containers[m.Container].Image
+				images[image] = append(images[image], p.Name)
+			}
+			if p.CreationTimestamp.After(newest) {
+				newest = p.CreationTimestamp.Time
+			}
+		}
+		if len(images) < 2 || v.since(newest) < rolledOut {
+			continue
+		}
+		f := finding.SettingsDisagree.New(m.object, "versions: its pods run "+join(slices.Sorted(maps.Keys(images))))
+		f.Next = "kubectl -n " + m.namespace + " get pods -o custom-columns=POD:.metadata.name,IMAGE:.spec.containers[*].image"
+		list = append(list, f)
+	}
+	return list
 }
