@@ -150,8 +150,12 @@ func IsTainted(node *corev1.Node) bool {
 // IsVirtual tells whether what stands for a machine is a program that starts pods elsewhere (https://virtual-kubelet.io): there is no kubelet,
 // and no machine that a provider would know. Its programs write the taint, the label, or both.
 func IsVirtual(node *corev1.Node) bool {
-	return node.Labels["type"] == "virtual-kubelet" ||
-		slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == "virtual-kubelet.io/provider" })
+	for i := range node.Spec.Taints {
+		if node.Spec.Taints[i].Key == "virtual-kubelet.io/provider" {
+			return true
+		}
+	}
+	return node.Labels["type"] == "virtual-kubelet"
 }
 
 // machines are the names of all Nodes that are not virtual.
