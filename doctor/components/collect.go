@@ -140,9 +140,9 @@ func (c *Collector) Seen(all []corev1.Node) *Seen {
 	}
 	byName := func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) }
 	slices.Sort(c.seen.Configured)
-	slices.SortFunc(c.seen.Static, byName)
-	slices.SortFunc(c.seen.Unready, byName)
-	slices.SortFunc(c.seen.Workloads, func(a, b Workload) int { return strings.Compare(a.object(), b.object()) })
+	slices.SortStableFunc(c.seen.Static, byName)
+	slices.SortStableFunc(c.seen.Unready, byName)
+	slices.SortStableFunc(c.seen.Workloads, func(a, b Workload) int { return strings.Compare(a.object(), b.object()) })
 	return &c.seen
 }
 

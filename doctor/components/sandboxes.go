@@ -75,7 +75,7 @@ func Sandboxes(ctx context.Context, client kubernetes.Interface, events []corev1
 			list = append(list, Sandbox{host, p.Namespace + "/" + p.Name, finding.Clean(redact.Text(e.Message))})
 		}
 	}
-	slices.SortFunc(list, func(a, b Sandbox) int { return strings.Compare(a.Node, b.Node) })
+	slices.SortStableFunc(list, func(a, b Sandbox) int { return strings.Compare(a.Node, b.Node) })
 	return list, unknown
 }
 

@@ -49,7 +49,7 @@ func Gather(ctx context.Context, c kubernetes.Interface) (*Snapshot, error) {
 	}
 	l.closer(ctx, c, profiles)
 	l.wg.Wait()
-	slices.SortFunc(s.NotSeen, func(a, b NotSeen) int { return strings.Compare(a.What, b.What) })
+	slices.SortStableFunc(s.NotSeen, func(a, b NotSeen) int { return strings.Compare(a.What, b.What) })
 	return s, nil
 }
 

@@ -170,7 +170,7 @@ func (h *looking) certificates() error {
 		cert, err := h.certificate(path)
 		keep(path, cert, err, renew, false)
 	}
-	slices.SortFunc(h.seen.Certificates, func(a, b diagnosis.HostCertificate) int { return cmp.Compare(a.File, b.File) })
+	slices.SortStableFunc(h.seen.Certificates, func(a, b diagnosis.HostCertificate) int { return cmp.Compare(a.File, b.File) })
 	return errors.Join(errs...)
 }
 

@@ -43,7 +43,7 @@ func (h *looking) ports() error {
 		}
 		h.seen.Ports = append(h.seen.Ports, p)
 	}
-	slices.SortFunc(h.seen.Ports, func(a, b diagnosis.HostPort) int { return (a.Port-b.Port)*1<<22 + a.PID - b.PID })
+	slices.SortStableFunc(h.seen.Ports, func(a, b diagnosis.HostPort) int { return (a.Port-b.Port)*1<<22 + a.PID - b.PID })
 	return nil
 }
 

@@ -37,7 +37,7 @@ func (s *Snapshot) Routes() []Route {
 			})
 		}
 	}
-	slices.SortFunc(list, func(a, b Route) int {
+	slices.SortStableFunc(list, func(a, b Route) int {
 		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.To, b.To), cmp.Compare(a.Destination, b.Destination))
 	})
 	return list

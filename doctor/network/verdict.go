@@ -60,7 +60,7 @@ func (s *Snapshot) verdicts(svc *corev1.Service, claims []networkingv1.IPAddress
 		s.excludePolicy(claims) == v1alpha1.ExcludeAuto {
 		list = s.judgeNodes(svc, claims, false)
 	}
-	slices.SortFunc(list, func(a, b Verdict) int { return cmp.Compare(a.Node, b.Node) })
+	slices.SortStableFunc(list, func(a, b Verdict) int { return cmp.Compare(a.Node, b.Node) })
 	s.because(list, claims)
 	return list
 }

@@ -99,7 +99,7 @@ func newVIP(pods []corev1.Pod, nodes []corev1.Node, said reports) *VIP {
 	for name, state := range states {
 		v.Members = append(v.Members, v.member(name, state, lately[name], newest, said))
 	}
-	slices.SortFunc(v.Members, func(a, b VIPMember) int { return strings.Compare(a.Node, b.Node) })
+	slices.SortStableFunc(v.Members, func(a, b VIPMember) int { return strings.Compare(a.Node, b.Node) })
 	return v
 }
 

@@ -93,7 +93,7 @@ func (r *rehearsal) report(one, two *result) *Report {
 			report.Nodes = append(report.Nodes, judge(n, one, two))
 		}
 	}
-	slices.SortFunc(report.Nodes, func(a, b Verdict) int { return cmp.Compare(a.Node, b.Node) })
+	slices.SortStableFunc(report.Nodes, func(a, b Verdict) int { return cmp.Compare(a.Node, b.Node) })
 	return report
 }
 

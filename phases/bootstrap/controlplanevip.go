@@ -101,7 +101,7 @@ func controlPlanes(ctx context.Context, env *workflow.Env, self vipMember) ([]vi
 	if err != nil {
 		return nil, fmt.Errorf("list control planes: %w", err)
 	}
-	slices.SortFunc(nodes.Items, func(a, b corev1.Node) int { // as the pod does: the oldest decides in case of a draw
+	slices.SortStableFunc(nodes.Items, func(a, b corev1.Node) int { // as the pod does: the oldest decides in case of a draw
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 	var members []vipMember

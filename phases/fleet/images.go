@@ -79,7 +79,7 @@ func (d ImageDelivery) Deliver(ctx context.Context, plan []*Node) error {
 		return nil
 	}
 	slices.Sort(done)
-	slices.SortFunc(failed, func(a, b FailedNode) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(failed, func(a, b FailedNode) int { return strings.Compare(a.Name, b.Name) })
 	last := "no node has the images yet; run the same command again"
 	if len(done) > 0 {
 		last = "these nodes have the images: " + strings.Join(done, ", ") + "; run the same command again: it leaves them as they are"

@@ -237,6 +237,6 @@ func decode(list documents) ([]Run, error) {
 		}
 		runs = append(runs, run)
 	}
-	slices.SortFunc(runs, func(a, b Run) int { return a.ID - b.ID })
+	slices.SortStableFunc(runs, func(a, b Run) int { return a.ID - b.ID })
 	return runs, nil
 }

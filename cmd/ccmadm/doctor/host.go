@@ -30,6 +30,6 @@ func (d *doctor) withHost(ctx context.Context, s workflow.Streams) (*diagnosis.S
 	}
 	looked, notSeen := host.Look(ctx, machine.Host(d.root))
 	snapshot.Host, snapshot.NotSeen = looked, append(snapshot.NotSeen, notSeen...)
-	slices.SortFunc(snapshot.NotSeen, func(a, b diagnosis.NotSeen) int { return strings.Compare(a.What, b.What) })
+	slices.SortStableFunc(snapshot.NotSeen, func(a, b diagnosis.NotSeen) int { return strings.Compare(a.What, b.What) })
 	return snapshot, nil
 }

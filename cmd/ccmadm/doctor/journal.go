@@ -54,7 +54,7 @@ func (w *Runs) read(whole context.Context, client kubernetes.Interface, s *diagn
 		return
 	}
 	s.NotSeen = append(s.NotSeen, diagnosis.Unseen(diagnosis.PartJournal, err))
-	slices.SortFunc(s.NotSeen, func(a, b diagnosis.NotSeen) int { return strings.Compare(a.What, b.What) })
+	slices.SortStableFunc(s.NotSeen, func(a, b diagnosis.NotSeen) int { return strings.Compare(a.What, b.What) })
 }
 
 // addUnfinished adds a run that stopped halfway. One that renews its Lease is under way, which takes seconds to see. The error says

@@ -90,7 +90,7 @@ func (f *Flags) Add(ctx context.Context, client kubernetes.Interface, s *diagnos
 	case facts == nil:
 		say("nothing was asked from Nodes: " + withHint(err))
 		s.NotSeen = append(s.NotSeen, diagnosis.Unseen(diagnosis.PartProbe, err))
-		slices.SortFunc(s.NotSeen, func(a, b diagnosis.NotSeen) int { return strings.Compare(a.What, b.What) })
+		slices.SortStableFunc(s.NotSeen, func(a, b diagnosis.NotSeen) int { return strings.Compare(a.What, b.What) })
 	case err != nil:
 		say("warning: " + withHint(err))
 		f.left = err

@@ -74,7 +74,7 @@ func (r *run) makePlan(ctx context.Context) (*plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
-	slices.SortFunc(p.nodes, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(p.nodes, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
 	service, err := r.Client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, "kubernetes", metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("get Service/default/kubernetes: %w", err)

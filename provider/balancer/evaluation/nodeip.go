@@ -146,7 +146,7 @@ func chosen(service *corev1.Service, nodes []*corev1.Node, ipv6 bool) []netip.Ad
 			}
 			c.score = sha256.Sum256([]byte(service.Namespace + "/" + service.Name + "/" + c.node))
 		}
-		slices.SortFunc(list, func(a, b candidate) int {
+		slices.SortStableFunc(list, func(a, b candidate) int {
 			return cmp.Or(cmp.Compare(a.place, b.place), cmp.Compare(a.other, b.other), bytes.Compare(a.score[:], b.score[:]), a.address.Compare(b.address))
 		})
 	}
