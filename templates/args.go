@@ -48,6 +48,16 @@ func ReadArgs(c corev1.Container) []Arg {
 	return args
 }
 
+// OwnContainer is the container of a component's pod that has the component's name, as kubeadm gives it, or else the first: a strategic
+// merge patch puts others before it. It is nil where there is no container.
+func OwnContainer(pod *corev1.PodSpec, component string) *corev1.Container {
+	if len(pod.Containers) == 0 {
+		return nil
+	}
+	i := slices.IndexFunc(pod.Containers, func(c corev1.Container) bool { return c.Name == component })
+	return &pod.Containers[max(i, 0)]
+}
+
 func splitFlag(item string) (name, value string, ok bool) {
 	name, ok = strings.CutPrefix(item, "--")
 	if !ok {

@@ -6,6 +6,24 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
+func TestOwnContainer(t *testing.T) {
+	of := func(names ...string) *corev1.PodSpec {
+		var pod corev1.PodSpec
+		for _, name := range names {
+			pod.Containers = append(pod.Containers, corev1.Container{Name: name})
+		}
+		return &pod
+	}
+	for want, pod := range map[string]*corev1.PodSpec{"etcd": of("sidecar", "etcd"), "other": of("other", "sidecar")} {
+		if got := OwnContainer(pod, "etcd"); got.Name != want {
+			t.Errorf("got container %s, want %s", got.Name, want)
+		}
+	}
+	if got := OwnContainer(of(), "etcd"); got != nil {
+		t.Errorf("got container %s of none", got.Name)
+	}
+}
+
 func TestRecognize_OneContainer(t *testing.T) {
 	for want, list := range map[bool][]corev1.Container{
 		true: {

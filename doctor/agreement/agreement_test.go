@@ -53,7 +53,7 @@ func newCluster() *Cluster {
 		} {
 			p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: component + "-" + name, Labels: map[string]string{v1alpha1.ComponentLabel: component}}}
 			p.Spec.NodeName = name
-			p.Spec.Containers = []corev1.Container{{Image: "registry.k8s.io/" + component + ":v1.36.3", Command: append([]string{component}, args...)}}
+			p.Spec.Containers = []corev1.Container{{Name: component, Image: "registry.k8s.io/" + component + ":v1.36.3", Command: append([]string{component}, args...)}}
 			c.Static = append(c.Static, p)
 		}
 	}
@@ -230,6 +230,10 @@ func TestJudge(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newCluster()
 			tt.change(c)
+			for i := range c.Static { // as a patch of kubeadm's puts one
+				spec := &c.Static[i].Spec
+				spec.Containers = slices.Insert(spec.Containers, 0, corev1.Container{Name: "sidecar", Image: "registry.example.com/sidecar:v1.2.3"})
+			}
 			found := Judge(*c)
 			if tt.object == "" && len(found) == 0 {
 				return

@@ -117,7 +117,7 @@ func argument(p *corev1.Pod, component, flag string) string {
 	if p.Labels[v1alpha1.ComponentLabel] != component || len(p.Spec.Containers) == 0 {
 		return ""
 	}
-	a, _ := templates.LookupArg(templates.ReadArgs(p.Spec.Containers[0]), flag)
+	a, _ := templates.LookupArg(templates.ReadArgs(*templates.OwnContainer(&p.Spec, component)), flag)
 	return a.Value
 }
 
@@ -244,7 +244,7 @@ func (c *Cluster) nodesOutside() []finding.Finding {
 	for i := range c.Static {
 		p := &c.Static[i]
 		if p.Labels[v1alpha1.ComponentLabel] == components.ControllerManager && len(p.Spec.Containers) > 0 &&
-			components.AllocatesNetworks(&p.Spec.Containers[0]) {
+			components.AllocatesNetworks(templates.OwnContainer(&p.Spec, components.ControllerManager)) {
 			of, place = append(of, networks(argument(p, "kube-controller-manager", "cluster-cidr"))...), p.Spec.NodeName
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/templates"
 )
 
 // running is a component of a machine, by the tag of its image.
@@ -40,7 +41,7 @@ func (c *Cluster) running(component string) []running {
 		if p.Labels[v1alpha1.ComponentLabel] != component || len(p.Spec.Containers) == 0 {
 			continue
 		}
-		if tag, minor := minorOf(p.Spec.Containers[0].Image); minor >= 0 {
+		if tag, minor := minorOf(templates.OwnContainer(&p.Spec, component).Image); minor >= 0 {
 			list = append(list, running{p.Spec.NodeName, tag, minor})
 		}
 	}

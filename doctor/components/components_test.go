@@ -84,6 +84,16 @@ func made(p *corev1.Pod, kind, name string) *corev1.Pod {
 	return p
 }
 
+// beside is a pod into which a patch of kubeadm's has put a container: such a one is the first.
+func beside(p *corev1.Pod) *corev1.Pod {
+	if _, is := p.Labels[v1alpha1.ComponentLabel]; !is || len(p.Spec.Containers) == 0 {
+		return p
+	}
+	p = p.DeepCopy()
+	p.Spec.Containers = slices.Insert(p.Spec.Containers, 0, corev1.Container{Name: "sidecar", Command: []string{"sidecar"}})
+	return p
+}
+
 // judgeAll is all that is judged.
 func judgeAll(seen *Seen, c Cluster) []finding.Finding {
 	return slices.Concat(JudgeKubeadm(seen, c), Judge(seen, c), JudgeServices(seen, c))
@@ -93,7 +103,7 @@ func judgeAll(seen *Seen, c Cluster) []finding.Finding {
 func (w *world) judge() string {
 	c := Collector{Trim: func(*corev1.Pod) {}}
 	for _, p := range w.pods {
-		c.Pod(p)
+		c.Pod(beside(p))
 	}
 	for _, d := range w.daemonSets {
 		c.DaemonSet(d)

@@ -58,7 +58,7 @@ func (j *judge) fromConfiguration(component string, pods []corev1.Pod) []finding
 		if len(pods) == 0 || wanted[flag] == "" {
 			continue
 		}
-		if value := argument(&pods[0].Spec.Containers[0], flag); value != wanted[flag] {
+		if value := argument(templates.OwnContainer(&pods[0].Spec, component), flag); value != wanted[flag] {
 			node := pods[0].Spec.NodeName
 			f := finding.ComponentsDiffer.New("Node/"+node, fmt.Sprintf("%s on %s has --%s %s, and kubeadm's ClusterConfiguration %s",
 				component, node, flag, orNone(value), finding.Clean(wanted[flag])))
@@ -72,7 +72,7 @@ func (j *judge) fromConfiguration(component string, pods []corev1.Pod) []finding
 func difference(component, flag string, pods []corev1.Pod) []finding.Finding {
 	on := map[string][]string{} // Nodes by value
 	for i := range pods {
-		value := argument(&pods[i].Spec.Containers[0], flag)
+		value := argument(templates.OwnContainer(&pods[i].Spec, component), flag)
 		on[value] = append(on[value], pods[i].Spec.NodeName)
 	}
 	if len(on) < 2 {

@@ -15,6 +15,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/templates"
 )
 
 // EtcdLog is the pod of etcd whose log tells of the others, where there are several control planes or were. Nil: there is none.
@@ -193,7 +194,7 @@ func (j *judge) mayBeOf() string {
 		if p == nil || len(p.Spec.Containers) == 0 {
 			return "etcd on " + n.Name + " is not ready"
 		}
-		u, err := url.Parse(argument(&p.Spec.Containers[0], "initial-advertise-peer-urls"))
+		u, err := url.Parse(argument(templates.OwnContainer(&p.Spec, Etcd), "initial-advertise-peer-urls"))
 		if err != nil || !slices.Contains(own, u.Hostname()) {
 			return "the peer URL of etcd on " + n.Name + " has no address of the Node"
 		}

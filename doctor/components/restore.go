@@ -14,6 +14,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/nodestatus"
 	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/templates"
 )
 
 // ConfigurationFile is where remedies write kubeadm's configuration. In a directory that others write to, one of them could put a link
@@ -60,7 +61,7 @@ func (j *judge) initConfiguration(node string) string {
 		fields = append(fields, fmt.Sprintf(`advertiseAddress: "%s"`, address))
 	}
 	for _, p := range j.of(APIServer) { // they are alike on all control planes
-		if port, err := strconv.Atoi(argument(&p.Spec.Containers[0], "secure-port")); err == nil {
+		if port, err := strconv.Atoi(argument(templates.OwnContainer(&p.Spec, APIServer), "secure-port")); err == nil {
 			fields = append(fields, fmt.Sprintf("bindPort: %d", port))
 			break
 		}
@@ -75,13 +76,13 @@ func (j *judge) initConfiguration(node string) string {
 // the first InternalIP.
 func (j *judge) advertised(node string) netip.Addr {
 	for _, p := range j.of(APIServer) {
-		address, err := netip.ParseAddr(argument(&p.Spec.Containers[0], "advertise-address"))
+		address, err := netip.ParseAddr(argument(templates.OwnContainer(&p.Spec, APIServer), "advertise-address"))
 		if p.Spec.NodeName == node && err == nil {
 			return address
 		}
 	}
 	for _, p := range j.of(Etcd) {
-		address := hostOf(argument(&p.Spec.Containers[0], "advertise-client-urls"))
+		address := hostOf(argument(templates.OwnContainer(&p.Spec, Etcd), "advertise-client-urls"))
 		if p.Spec.NodeName == node && address.IsValid() {
 			return address
 		}

@@ -16,7 +16,7 @@ func missing(t *testing.T, w *world, component string) (next, do string) {
 	w.without(component + "-cp2")
 	c := Collector{Trim: func(*corev1.Pod) {}}
 	for _, p := range w.pods {
-		c.Pod(p)
+		c.Pod(beside(p))
 	}
 	for _, d := range w.deployments {
 		c.Deployment(d)

@@ -99,7 +99,7 @@ func (j *judge) whyOff(name string) string {
 			continue
 		}
 		for _, p := range j.of(ControllerManager) {
-			if _, off := c.off(&p.Spec.Containers[0]); off {
+			if _, off := c.off(templates.OwnContainer(&p.Spec, ControllerManager)); off {
 				return "; kube-controller-manager on " + p.Spec.NodeName + " has --controllers without " + name
 			}
 		}
@@ -117,7 +117,7 @@ func (j *judge) whyUnsigned(r *certificatesv1.CertificateSigningRequest) (why, n
 	}
 	_, kind, _ := strings.Cut(r.Spec.SignerName, "/")
 	for _, p := range j.of(ControllerManager) {
-		args := templates.ReadArgs(p.Spec.Containers[0])
+		args := templates.ReadArgs(*templates.OwnContainer(&p.Spec, ControllerManager))
 		has := func(pair string) (both, given bool) {
 			cert, is := templates.LookupArg(args, "cluster-signing-"+pair+"cert-file")
 			key, isKey := templates.LookupArg(args, "cluster-signing-"+pair+"key-file")

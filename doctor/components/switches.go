@@ -13,6 +13,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/nodestatus"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/templates"
 )
 
 // controller is one of kube-controller-manager's without which a cluster of kubeadm does not work.
@@ -117,7 +118,7 @@ func JudgeNetworks(seen *Seen, cluster Cluster) []finding.Finding {
 	c := controllerOf(ipam)
 	var machines, pods []string
 	for _, p := range j.of(ControllerManager) {
-		if _, off := c.off(&p.Spec.Containers[0]); off {
+		if _, off := c.off(templates.OwnContainer(&p.Spec, ControllerManager)); off {
 			machines, pods = append(machines, p.Spec.NodeName), append(pods, p.Name)
 		}
 	}
@@ -138,7 +139,7 @@ func (j *judge) controllersOff() []finding.Finding {
 	for _, p := range j.of(ControllerManager) {
 		var what, edit []string
 		for _, c := range controllers() {
-			entry, off := c.off(&p.Spec.Containers[0])
+			entry, off := c.off(templates.OwnContainer(&p.Spec, ControllerManager))
 			if !off || c.names[0] == ipam {
 				continue
 			}
@@ -232,7 +233,7 @@ func (j *judge) apisOff() []finding.Finding {
 	var list []finding.Finding
 	told := false
 	for _, p := range j.of(APIServer) {
-		entries := switchedOff(listed(&p.Spec.Containers[0], "runtime-config"))
+		entries := switchedOff(listed(templates.OwnContainer(&p.Spec, APIServer), "runtime-config"))
 		if len(entries) == 0 {
 			continue
 		}

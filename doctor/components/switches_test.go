@@ -86,7 +86,7 @@ func members(w *world) {
 func (w *world) judgeControl() []finding.Finding {
 	c := Collector{Trim: func(*corev1.Pod) {}}
 	for _, p := range w.pods {
-		c.Pod(p)
+		c.Pod(beside(p))
 	}
 	seen := c.Seen(w.Nodes)
 	for pod, lines := range w.logs {

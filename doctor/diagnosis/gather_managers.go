@@ -149,7 +149,7 @@ func (l *looking) closer(ctx context.Context, c kubernetes.Interface, profiles t
 func (l *looking) settings(ctx context.Context, c kubernetes.Interface) {
 	s := l.snapshot
 	if p := l.parts.ProxyPod(); p != nil && len(p.Spec.Containers) > 0 {
-		s.Settings.ProxyImage = finding.Clean(p.Spec.Containers[0].Image)
+		s.Settings.ProxyImage = finding.Clean(templates.OwnContainer(&p.Spec, components.Proxy).Image)
 	}
 	if s.Kubeadm == "" {
 		return

@@ -6,6 +6,7 @@ import (
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/manager"
 	"github.com/ccmadm/ccmadm/phases/record"
+	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
@@ -15,7 +16,7 @@ func sayOlderVersion(r *workflow.Run) error {
 	if err != nil || pod == nil {
 		return err
 	}
-	if said, runs := r.KubeadmFile.KubernetesVersion(), manager.VersionOf(pod); isOlder(said, runs) {
+	if said, runs := r.KubeadmFile.KubernetesVersion(), manager.VersionOf(pod, planner.APIServer); isOlder(said, runs) {
 		r.Sayf("warning, %skubernetesVersion %s is not brought: the API server here is v%s, and init changes no version",
 			filePrefix(r.ConfigFile), said, runs)
 	}

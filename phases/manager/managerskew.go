@@ -81,11 +81,11 @@ func runningImage(ctx context.Context, env *workflow.Env, s *settings.Settings) 
 func serversAsked(ctx context.Context, h *workflow.Host, s *settings.Settings) (map[string]*version.Version, error) {
 	if s.Mode == config.ModeStaticPod && AsksOwnServer(h.Machine) {
 		pod, err := record.ReadStaticPod(h.Machine, machine.APIServerPod)
-		if err != nil || pod == nil || VersionOf(pod) == nil {
+		if err != nil || pod == nil || VersionOf(pod, planner.APIServer) == nil {
 			return nil, err
 		}
 		node, err := workflow.NodeName(h)
-		return map[string]*version.Version{node: VersionOf(pod)}, err
+		return map[string]*version.Version{node: VersionOf(pod, planner.APIServer)}, err
 	}
 	client, err := workflow.Connect(h.Env, machine.AdminConf)
 	if err != nil {
@@ -118,19 +118,20 @@ func liveServers(ctx context.Context, client kubernetes.Interface) (map[string]*
 	}
 	servers := map[string]*version.Version{}
 	for i := range pods.Items {
-		if v := VersionOf(&pods.Items[i]); v != nil && slices.Contains(names, pods.Items[i].Spec.NodeName) {
+		if v := VersionOf(&pods.Items[i], planner.APIServer); v != nil && slices.Contains(names, pods.Items[i].Spec.NodeName) {
 			servers[pods.Items[i].Spec.NodeName] = v
 		}
 	}
 	return servers, nil
 }
 
-// VersionOf is that of a pod's first image; nil: its tag is none.
-func VersionOf(pod *corev1.Pod) *version.Version {
-	if len(pod.Spec.Containers) == 0 {
+// VersionOf is that of the image of a static pod's component; nil: its tag is none.
+func VersionOf(pod *corev1.Pod, component planner.Component) *version.Version {
+	c := templates.OwnContainer(&pod.Spec, string(component))
+	if c == nil {
 		return nil
 	}
-	v, err := version.ParseSemantic(settings.TagOf(pod.Spec.Containers[0].Image))
+	v, err := version.ParseSemantic(settings.TagOf(c.Image))
 	if err != nil {
 		return nil
 	}

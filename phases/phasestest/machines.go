@@ -141,9 +141,10 @@ func Restarts(c *machinetest.Commands) int {
 	return n
 }
 
-// APIServerPod is the manifest of an API server of that version.
+// APIServerPod is the manifest of an API server of that version, with a container before it as a patch puts one.
 func APIServerPod(version string) string {
-	return "spec: {containers: [{name: a, image: 'registry.k8s.io/kube-apiserver:" + version + "'}]}\n"
+	return "spec: {containers: [{name: audit, image: 'registry.example.com/audit:v0.9.1'}, " +
+		"{name: kube-apiserver, image: 'registry.k8s.io/kube-apiserver:" + version + "'}]}\n"
 }
 
 // EtcdIn is the manifest of kubeadm's etcd with its data in dir.

@@ -21,6 +21,7 @@ import (
 	"github.com/ccmadm/ccmadm/phases/settings"
 	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
 	"github.com/ccmadm/ccmadm/phases/workflow"
+	"github.com/ccmadm/ccmadm/templates"
 )
 
 // kubeletConfigName is the ConfigMap with the kubelets' configuration.
@@ -194,11 +195,11 @@ func refusesJob(taints []corev1.Taint) string {
 // podUses notes a pod's version on its Node, and returns what its component is told. This machine's are read from its
 // files.
 func podUses(pod *corev1.Pod, n *planner.Node, here string) []planner.Use {
-	if len(pod.Spec.Containers) == 0 {
+	component := planner.Component(pod.Labels[v1alpha1.ComponentLabel])
+	c := templates.OwnContainer(&pod.Spec, string(component))
+	if c == nil {
 		return nil
 	}
-	component := planner.Component(pod.Labels[v1alpha1.ComponentLabel])
-	c := ownContainer(pod, component)
 	if !n.ControlPlane && (component != planner.Manager || nodes.IsMirror(pod)) {
 		return nil // a worker's kubelet may show any pod as its own; who is a control plane it may not say
 	}
@@ -215,15 +216,9 @@ func podUses(pod *corev1.Pod, n *planner.Node, here string) []planner.Use {
 	if n.Name == here {
 		return nil
 	}
-	return containerUses(c, planner.Use{
+	return containerUses(*c, planner.Use{
 		Component: component, Where: "Pod/" + pod.Namespace + "/" + pod.Name, Node: n.Name, Rewritten: true,
 	})
-}
-
-// ownContainer is the container of a pod that has the component's name, or the first: a patch may have put others beside it.
-func ownContainer(pod *corev1.Pod, component planner.Component) corev1.Container {
-	i := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == string(component) })
-	return pod.Spec.Containers[max(i, 0)]
 }
 
 // containerUses are the component's arguments. What is before its program are those of one that starts it.

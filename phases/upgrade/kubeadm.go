@@ -137,7 +137,7 @@ func proxiesForKubeadm(env *workflow.Env) (list []string, err error) {
 		if pod == nil || len(pod.Spec.Containers) == 0 {
 			continue
 		}
-		for _, v := range ownContainer(pod, component).Env {
+		for _, v := range templates.OwnContainer(&pod.Spec, string(component)).Env {
 			lower := strings.ToLower(v.Name)
 			if v.Value == "" || !strings.HasSuffix(lower, "_proxy") ||
 				env.Getenv(v.Name)+env.Getenv(lower)+env.Getenv(strings.ToUpper(lower)) != "" {
@@ -180,10 +180,11 @@ func ownAPIServer(m *machine.Machine) (*version.Version, error) {
 	if err != nil || pod == nil {
 		return nil, err
 	}
-	if len(pod.Spec.Containers) == 0 {
+	c := templates.OwnContainer(&pod.Spec, string(planner.APIServer))
+	if c == nil {
 		return nil, fmt.Errorf("read %s: no container is in it", machine.APIServerPod)
 	}
-	v, err := version.ParseSemantic(settings.TagOf(pod.Spec.Containers[0].Image))
+	v, err := version.ParseSemantic(settings.TagOf(c.Image))
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", machine.APIServerPod, err)
 	}

@@ -70,7 +70,10 @@ func (u *Upgrade) wholeByHand(m *machine.Machine, facts *planner.Facts) (bool, e
 		if err != nil {
 			return false, err
 		}
-		if pod != nil && manager.VersionOf(pod) != nil && manager.VersionOf(pod).LessThan(target) {
+		if pod == nil {
+			continue
+		}
+		if v := manager.VersionOf(pod, c); v != nil && v.LessThan(target) {
 			return false, nil
 		}
 	}

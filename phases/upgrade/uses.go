@@ -29,6 +29,7 @@ import (
 	"github.com/ccmadm/ccmadm/phases/settings"
 	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
 	"github.com/ccmadm/ccmadm/phases/workflow"
+	"github.com/ccmadm/ccmadm/templates"
 )
 
 // kubeProxyName is kube-proxy's DaemonSet, and the ConfigMap with its configuration.
@@ -43,8 +44,8 @@ func liveProxy(ctx context.Context, client kubernetes.Interface, f *planner.Fact
 	if err != nil {
 		return nil, fmt.Errorf("look for kube-proxy: %w", err)
 	}
-	if containers := proxy.Spec.Template.Spec.Containers; len(containers) > 0 {
-		f.Proxy = settings.TagOf(containers[0].Image)
+	if c := templates.OwnContainer(&proxy.Spec.Template.Spec, kubeProxyName); c != nil {
+		f.Proxy = settings.TagOf(c.Image)
 	}
 	return proxy, nil
 }
@@ -64,7 +65,7 @@ func manifestUses(m *machine.Machine, here string) ([]planner.Use, error) {
 		if pod == nil || len(pod.Spec.Containers) == 0 {
 			continue
 		}
-		list = append(list, containerUses(ownContainer(pod, c), planner.Use{Component: c, Where: path, Node: here, Rewritten: true})...)
+		list = append(list, containerUses(*templates.OwnContainer(&pod.Spec, string(c)), planner.Use{Component: c, Where: path, Node: here, Rewritten: true})...)
 	}
 	return list, nil
 }

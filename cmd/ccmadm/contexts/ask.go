@@ -20,9 +20,11 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/components"
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/phases/workflow"
+	"github.com/ccmadm/ccmadm/templates"
 )
 
 // errNotKubernetes is that a server answers, and is no API server.
@@ -107,10 +109,10 @@ func apiServers(s *diagnosis.Snapshot) []string {
 	var list []string
 	for _, p := range s.Masters {
 		control := slices.ContainsFunc(s.Nodes, func(n corev1.Node) bool { return n.Name == p.Spec.NodeName && nodes.IsControlPlane(&n) })
-		if !control || p.Labels[v1alpha1.ComponentLabel] != "kube-apiserver" || len(p.Spec.Containers) == 0 {
+		if !control || p.Labels[v1alpha1.ComponentLabel] != components.APIServer || len(p.Spec.Containers) == 0 {
 			continue
 		}
-		image := p.Spec.Containers[0].Image
+		image := templates.OwnContainer(&p.Spec, components.APIServer).Image
 		if tag := image[strings.LastIndex(image, ":")+1:]; strings.HasPrefix(tag, "v") {
 			list = append(list, finding.Clean(tag))
 		}
