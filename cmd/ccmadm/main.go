@@ -19,7 +19,7 @@ func main() {
 	ctx, stop := untilTold()
 	defer stop()
 	discardLogs()
-	streams := workflow.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv}
+	streams := workflow.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, LookupEnv: os.LookupEnv}
 	os.Exit(run(ctx, streams, os.Args)) // stop has nothing left to do
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/version"
@@ -119,16 +120,25 @@ func (u *Upgrade) runUpgrade(ctx context.Context, env *workflow.Env) (err error)
 	return workflow.Stream(ctx, env, args, machine.Command{Args: args, Env: proxies, Changes: true})
 }
 
-// proxiesForKubeadm are the proxy variables with which kubeadm writes this machine's static pods again: it takes them from its own
-// environment, and a shell, an SSH connection or a pod may have none. What at least two of the three pods have was there when they were
-// written; of one alone, it is of that component's extraEnvs. A variable of this process's environment, in whatever case, holds.
-func proxiesForKubeadm(env *workflow.Env) (list []string, err error) {
+// proxiesForKubeadm are the proxy variables with which kubeadm writes this machine's static pods and kube-proxy again: it takes them from
+// its own environment, and a shell, an SSH connection or a pod may have none. They are one set: a proxy without its NO_PROXY keeps pods
+// from each other. Where this process's environment has one, in whatever case, it has all; one that is set and empty drops those of before.
+// Otherwise they are those of the static pods, where all have the same.
+func proxiesForKubeadm(env *workflow.Env) ([]string, error) {
+	var callers []string
+	given := false
 	for _, name := range templates.ProxyVariables() {
-		if value := env.Getenv(name); value != "" { // a program in another root is given no environment otherwise
-			list = append(list, name+"="+value)
+		value := env.Getenv(name)
+		if value != "" { // a program in another root is given no environment otherwise
+			callers = append(callers, name+"="+value)
 		}
+		given = given || env.IsSet(name)
 	}
-	seen := map[string]int{}
+	if given {
+		return callers, nil
+	}
+	var list []string
+	seen := false
 	for _, component := range []planner.Component{planner.APIServer, planner.ControllerManager, planner.Scheduler} {
 		pod, err := record.ReadStaticPod(env.Machine, filepath.Join(machine.ManifestDir, string(component)+".yaml"))
 		if err != nil {
@@ -137,17 +147,24 @@ func proxiesForKubeadm(env *workflow.Env) (list []string, err error) {
 		if pod == nil || len(pod.Spec.Containers) == 0 {
 			continue
 		}
+		var own []string
 		for _, v := range templates.OwnContainer(&pod.Spec, string(component)).Env {
 			lower := strings.ToLower(v.Name)
-			if v.Value == "" || !strings.HasSuffix(lower, "_proxy") ||
-				env.Getenv(v.Name)+env.Getenv(lower)+env.Getenv(strings.ToUpper(lower)) != "" {
+			if v.Value == "" || !strings.HasSuffix(lower, "_proxy") {
 				continue
 			}
-			setting := v.Name + "=" + v.Value
-			if seen[setting]++; seen[setting] == 2 {
-				list = append(list, setting)
+			if env.Getenv(v.Name)+env.Getenv(lower)+env.Getenv(strings.ToUpper(lower)) != "" { // such as ALL_PROXY
+				return nil, nil
 			}
+			own = append(own, v.Name+"="+v.Value)
 		}
+		slices.Sort(own)
+		if seen && !slices.Equal(own, list) { // as by extraEnvs of one component
+			env.Sayf("warning, the static pods of this machine differ in their proxy variables, so kubeadm gets none: "+
+				"export those that all are to have")
+			return nil, nil
+		}
+		list, seen = own, true
 	}
 	return list, nil
 }

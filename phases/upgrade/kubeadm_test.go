@@ -3,6 +3,7 @@ package upgrade
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -24,6 +25,7 @@ func (e *environments) Run(_ context.Context, c machine.Command) error {
 
 // Kubeadm writes static pods with the proxies of its own environment. A shell or a pod that has none does not take them away.
 func TestUpgrade_KeepsProxies(t *testing.T) {
+	const tz = "{name: TZ, value: UTC}"
 	const https, no = "{name: HTTPS_PROXY, value: 'http://p:3128'}", "{name: no_proxy, value: '10.0.0.0/8'}"
 	put := func(m *machine.Machine, component, env string) {
 		machinetest.Put(t, m, machine.ManifestDir+"/"+component+".yaml", "spec: {containers: [{name: c, env: ["+env+"]}]}\n")
@@ -34,20 +36,30 @@ func TestUpgrade_KeepsProxies(t *testing.T) {
 		scheduler             string
 		caller                map[string]string
 		want                  []string
+		differ                bool
 	}{
 		{
 			name: "kubeadm's own", apiServer: https + "," + no, controller: https + "," + no, scheduler: https + "," + no,
 			want: []string{"HTTPS_PROXY=http://p:3128", "no_proxy=10.0.0.0/8"},
 		},
 		{
-			name: "an extraEnv of one component", apiServer: "{name: HTTPS_PROXY, value: other}," + no, controller: https, scheduler: https,
-			want: []string{"HTTPS_PROXY=http://p:3128"},
+			name: "an extraEnv of one component", apiServer: https + ",{name: no_proxy, value: .svc}", controller: https + "," + no,
+			scheduler: https + "," + no, differ: true,
+		},
+		{
+			name: "extraEnvs of two components", apiServer: https + "," + no, controller: https + ",{name: no_proxy, value: .svc}",
+			scheduler: tz, differ: true,
 		},
 		{
 			name: "the caller's", apiServer: https + "," + no, controller: https + "," + no,
-			caller: map[string]string{"https_proxy": "mine"}, want: []string{"https_proxy=mine", "no_proxy=10.0.0.0/8"},
+			caller: map[string]string{"https_proxy": "mine"}, want: []string{"https_proxy=mine"},
 		},
-		{name: "others", apiServer: "{name: TZ, value: UTC}", controller: "{name: TZ, value: UTC}"},
+		{name: "the caller drops them", apiServer: https, controller: https, scheduler: https, caller: map[string]string{"HTTPS_PROXY": ""}},
+		{
+			name: "another of the caller's", apiServer: "{name: ALL_PROXY, value: other}", controller: "{name: ALL_PROXY, value: other}",
+			caller: map[string]string{"all_proxy": "mine"},
+		},
+		{name: "others", apiServer: tz, controller: tz},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m, _ := machinetest.New(t)
@@ -57,8 +69,9 @@ func TestUpgrade_KeepsProxies(t *testing.T) {
 			if tt.scheduler != "" {
 				put(m, "kube-scheduler", tt.scheduler)
 			}
-			r, _ := phasestest.Run{Inputs: workflow.Inputs{Role: kubeadm.RoleJoin, Operation: &Upgrade{}}}.Must(t, m)
+			r, out := phasestest.Run{Inputs: workflow.Inputs{Role: kubeadm.RoleJoin, Operation: &Upgrade{}}}.Must(t, m)
 			r.Machine.Runner, r.Getenv = ran, func(name string) string { return tt.caller[name] }
+			r.LookupEnv = func(name string) (string, bool) { value, is := tt.caller[name]; return value, is }
 			if err := upgradeOf(r).runUpgrade(t.Context(), r.Env); err != nil {
 				t.Fatal(err)
 			}
@@ -66,6 +79,9 @@ func TestUpgrade_KeepsProxies(t *testing.T) {
 			slices.Sort(got)
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("kubeadm is given (-want +got):\n%s", diff)
+			}
+			if differ := strings.Contains(out.String(), "differ in their proxy variables"); differ != tt.differ {
+				t.Errorf("it says that they differ: %v\n%s", differ, out)
 			}
 		})
 	}

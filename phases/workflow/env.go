@@ -20,6 +20,17 @@ type Streams struct {
 	Err io.Writer
 	// Getenv reads the environment.
 	Getenv func(string) string
+	// LookupEnv tells a variable that is set and empty from one that is not set. Nil: none is set and empty.
+	LookupEnv func(string) (string, bool)
+}
+
+// IsSet tells whether a variable of the environment is set, be it empty.
+func (s Streams) IsSet(name string) bool {
+	if s.LookupEnv == nil {
+		return s.Getenv(name) != ""
+	}
+	_, is := s.LookupEnv(name)
+	return is
 }
 
 // Env is where a run works and how: its machine, its streams, its way to the API server. The machine and the appliers of a
