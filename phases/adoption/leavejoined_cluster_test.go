@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -91,23 +93,27 @@ func leftInRunBefore(t *testing.T, client kubernetes.Interface, node string) {
 // By hand, only a run of leave that has not come to its end, with no other run after it, tells that a machine has left.
 func TestLeftBefore(t *testing.T) {
 	const done, failed = journal.Done, journal.Failed
+	began := metav1.Now()
 	leave := func(state, of journal.State) journal.Run {
-		return journal.Run{Command: "leave", State: state, Steps: []journal.Step{{Name: kubeletStep, Node: "w1", State: of}}}
+		return journal.Run{Command: "leave", State: state, Steps: []journal.Step{{Name: kubeletStep, Node: "w1", State: of, Began: began}}}
 	}
 	for name, tt := range map[string]struct {
 		runs []journal.Run
 		want bool
+		made time.Duration // after the step began
 	}{
-		"a run that was cut short":   {[]journal.Run{leave(failed, done)}, true},
-		"two of them":                {[]journal.Run{leave(failed, done), {Command: "leave", State: journal.Begun}}, true},
-		"the rollback of adopt":      {[]journal.Run{{Command: "leave (rollback 3)", State: failed, Steps: leave("", done).Steps}}, true},
-		"a step that has failed":     {[]journal.Run{leave(failed, failed)}, false},
-		"a run that came to its end": {[]journal.Run{leave(done, done)}, false},
-		"adopt after it":             {[]journal.Run{leave(failed, done), {Command: "adopt", State: failed}}, false},
+		"a run that was cut short":   {[]journal.Run{leave(failed, done)}, true, 0},
+		"another Node of the name":   {[]journal.Run{leave(failed, done)}, false, time.Minute},
+		"two of them":                {[]journal.Run{leave(failed, done), {Command: "leave", State: journal.Begun}}, true, -time.Hour},
+		"the rollback of adopt":      {[]journal.Run{{Command: "leave (rollback 3)", State: failed, Steps: leave("", done).Steps}}, true, 0},
+		"a step that has failed":     {[]journal.Run{leave(failed, failed)}, false, 0},
+		"a run that came to its end": {[]journal.Run{leave(done, done)}, false, 0},
+		"adopt after it":             {[]journal.Run{leave(failed, done), {Command: "adopt", State: failed}}, false, 0},
 		"nothing":                    {},
-		"a run of adopt":             {[]journal.Run{{Command: "adopt", State: failed, Steps: leave("", done).Steps}}, false},
+		"a run of adopt":             {[]journal.Run{{Command: "adopt", State: failed, Steps: leave("", done).Steps}}, false, 0},
 	} {
-		if got := leftBefore(tt.runs, "w1"); got != tt.want {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1", CreationTimestamp: metav1.NewTime(began.Add(tt.made))}}
+		if got := leftBefore(tt.runs, node); got != tt.want {
 			t.Errorf("%s: got %v", name, got)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -15,6 +16,7 @@ import (
 	"github.com/ccmadm/ccmadm/phases/fleet"
 	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/kubelet"
+	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 // examineLeaving finds the flags for which `ccmadm node plain` would be refused, where it is told in which file they
@@ -84,7 +86,11 @@ func (a *adopter) hasLeft(ctx context.Context, n *fleet.Node) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	left := leftBefore(runs, n.Name)
+	node, err := workflow.AskNode(ctx, a.client, n.Name)
+	if err != nil {
+		return false, fmt.Errorf("ask for Node/%s: %w", n.Name, err)
+	}
+	left := leftBefore(runs, node)
 	if left {
 		a.r.Sayf("%s: the run before has taken its kubelet out of external mode", n.Name)
 	}
@@ -92,15 +98,15 @@ func (a *adopter) hasLeft(ctx context.Context, n *fleet.Node) (bool, error) {
 }
 
 // leftBefore tells whether a run of leave that did not come to its end has taken a machine out, and no other run came
-// after it.
-func leftBefore(runs []journal.Run, node string) bool {
+// after it. A step that began before the Node was made was on another Node of the name: one that vanishes ends its step, too.
+func leftBefore(runs []journal.Run, node *corev1.Node) bool {
 	for _, run := range slices.Backward(runs) {
 		if directionOf(&run) != leaveCommand || run.State == journal.Done {
 			return false
 		}
 		for _, step := range run.Steps {
-			if step.Name == kubeletStep && step.Node == node && step.State == journal.Done {
-				return true
+			if step.Name == kubeletStep && step.Node == node.Name && step.State == journal.Done {
+				return !node.CreationTimestamp.After(step.Began.Time)
 			}
 		}
 	}
