@@ -203,9 +203,15 @@ func (a *adopter) plain(ctx context.Context, n *fleet.Node) error {
 	if err := a.step.Run(ctx, n, fleet.Plain{Purge: a.op.Purge}); err != nil {
 		return err
 	}
-	return a.await(ctx, n, what, func(node *corev1.Node) bool {
+	err := a.await(ctx, n, what, func(node *corev1.Node) bool {
 		return !fleet.IsExternal(node) && nodestatus.IsReady(node) && (!asked || node.Annotations[v1alpha1.PurgeAnnotation] == "")
 	})
+	var late *finding.Error
+	if asked && errors.As(err, &late) {
+		late.Hint += fmt.Sprintf("; an older ccmadm there notes nothing: once it is done, run the same command again, and while it "+
+			"waits: kubectl annotate node %s %s-", n.Name, v1alpha1.PurgeAnnotation)
+	}
+	return err
 }
 
 // again tells of a machine on which the step is done though its kubelet is in no external mode: a run was cut short

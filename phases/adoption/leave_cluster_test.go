@@ -2,6 +2,7 @@ package adoption
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -174,8 +175,21 @@ func leaveByHandUntold(t *testing.T, m *machine.Machine) {
 	err = workflow.AsError(a.leave(t.Context(), n))
 	<-asked
 	phasestest.WantError(t, err, "for `ccmadm node plain --forget` there", finding.ExitNotInTime)
+	const older = "kubectl annotate node w1 ccmadm.dev/purge-"
+	if known := new(finding.Error); !errors.As(err, &known) || !strings.Contains(known.Hint, older) {
+		t.Errorf("it does not say %q: %v", older, err)
+	}
 	if want := "on w1, as root, run: ccmadm node plain --forget\n"; !strings.Contains(out.String(), want) {
 		t.Errorf("it does not say %q\n%s", want, out)
+	}
+	byOlder := make(chan error, 1)
+	go func() { byOlder <- a.leave(t.Context(), n) }()
+	<-asked
+	if err := kubelet.Ask(t.Context(), client, "w1", kubelet.AskedNothing); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-byOlder; err != nil {
+		t.Errorf("the note was removed by hand: %v\n%s", err, out)
 	}
 	worker, _ := phasestest.KubeletOf(t)
 	identity, err := phasestest.Cluster.Kubeconfig("system:node:w1", "system:nodes")
