@@ -201,8 +201,10 @@ func TestSave_ShortReference(t *testing.T) {
 	if err := os.WriteFile(other, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(t.Context(), opened(t, other)); err == nil || !strings.Contains(err.Error(), "want the complete reference docker.io/"+short) {
-		t.Errorf("got %v", err)
+	_, err = Open(t.Context(), opened(t, other))
+	if known := new(finding.Error); !errors.As(err, &known) || !strings.Contains(err.Error(), "want the complete reference docker.io/"+short) ||
+		!strings.Contains(known.Hint, "an older ccmadm wrote it") {
+		t.Errorf("got %#v", err)
 	}
 	dir, err := OpenFolder(filepath.Dir(other))
 	if err != nil {

@@ -28,13 +28,19 @@ type archived struct {
 	archs        []string
 }
 
+// errShort is an image under a short reference, as an older [Save] wrote the one that was typed.
+var errShort = errors.New("want the complete reference")
+
 // Open reads an archive to its end, and compares every file that its images need with its digest and its size. The file has to stay
 // open: what is imported is the very file that was compared, whatever has its name by then.
 func Open(ctx context.Context, file *os.File) (*Archive, error) {
 	a, err := open(ctx, file)
 	if err != nil {
-		return nil, finding.Usagef("read archive %s: %w", file.Name(), err).
-			WithHint("`ccmadm images save` writes such archives; nothing was imported")
+		hint := "`ccmadm images save` writes such archives"
+		if errors.Is(err, errShort) {
+			hint = "an older ccmadm wrote it: run `ccmadm images save` of this one again"
+		}
+		return nil, finding.Usagef("read archive %s: %w", file.Name(), err).WithHint("%s; nothing was imported", hint)
 	}
 	return a, nil
 }
@@ -63,7 +69,7 @@ func open(ctx context.Context, file *os.File) (*Archive, error) {
 		}
 		complete, err := Complete(name)
 		if err == nil && complete != name { // the kubelet would not find it
-			err = fmt.Errorf("want the complete reference %s", complete)
+			err = fmt.Errorf("%w %s", errShort, complete)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("image %s: %w", name, err)
