@@ -227,6 +227,34 @@ func TestCluster_Adopt_HostileKubelet(t *testing.T) {
 	}
 }
 
+// A join that was cut short has a step of kubeadm's left, which marks the Node.
+func TestCluster_Adopt_CutJoin(t *testing.T) {
+	m, client := plain(t)
+	phasestest.AddNode(t, client, "cp2", "198.18.0.102", map[string]string{v1alpha1.ControlPlaneLabel: ""})
+	for name, tt := range map[string]struct {
+		node, stage string
+		refused     bool
+	}{
+		"its Node is not marked": {"w1", "Begun", true},
+		"it has no Node":         {"cp9", "Begun", true},
+		"its Node is marked":     {"cp2", "Begun", false},
+		"it has come to its end": {"w1", "Finished", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			machinetest.Put(t, m, machine.StateFile, "apiVersion: ccmadm.dev/v1alpha1\nkind: LocalState\nrole: join\nnodeName: "+tt.node+
+				"\nstage: "+tt.stage+"\n")
+			r, out := adoption(t, m, workflow.Inputs{DryRun: true}, Adoption{})
+			err := adoptPreflight().Do(t.Context(), r)
+			if is := err != nil && strings.Contains(err.Error(), "Node/"+tt.node+" is not marked as a control plane"); is != tt.refused {
+				t.Errorf("refused %t: %v\n%s", is, err, out)
+			}
+			if err != nil && !tt.refused {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}
+
 func TestCluster_Adopt_Refused(t *testing.T) {
 	m, client := plain(t)
 	for _, tt := range obstacles(m, client) {

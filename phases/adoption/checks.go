@@ -9,11 +9,14 @@ import (
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/fleet"
 	"github.com/ccmadm/ccmadm/phases/kubelet"
@@ -44,6 +47,29 @@ func checkAdoptable(ctx context.Context, r *workflow.Run) error {
 			WithHint("remove controlPlaneVIP from the configuration; nothing was changed")
 	}
 	return nil
+}
+
+// refuseCutJoin finds a control plane whose `ccmadm join` was cut short before kubeadm marked its Node: adopt notes that kubeadm has
+// finished here, and then no join would mark it.
+func refuseCutJoin(ctx context.Context, env *workflow.Env) error {
+	s, err := workflow.MachineState(env)
+	if err != nil || s.Role != string(kubeadm.RoleJoin) || s.Stage != state.StageBegun {
+		return err
+	}
+	client, err := workflow.Connect(env, machine.AdminConf)
+	if err != nil {
+		return err
+	}
+	node, err := workflow.AskNode(ctx, client, s.NodeName)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("ask for Node/%s: %w", s.NodeName, err)
+	}
+	if err == nil && nodes.IsControlPlane(node) {
+		return nil
+	}
+	return finding.Preflightf("adopt from this machine: its `ccmadm join --control-plane` was cut short, and Node/%s is not marked as a "+
+		"control plane", s.NodeName).
+		WithHint("run `ccmadm join --control-plane` again first, with its arguments: it resumes; nothing was changed")
 }
 
 // examine finds what stands against each node. What a kubelet does not tell is not held against it: its own machine
