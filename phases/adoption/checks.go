@@ -27,6 +27,9 @@ import (
 
 // checkAdoptable refuses what adoption does not do.
 func checkAdoptable(ctx context.Context, r *workflow.Run) error {
+	if err := refuseCutJoin(ctx, r.Env); err != nil {
+		return err
+	}
 	s, err := r.Settings(ctx)
 	if err != nil {
 		return err

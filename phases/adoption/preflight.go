@@ -35,9 +35,6 @@ Writes nothing.`,
 			if err != nil {
 				return err
 			}
-			if err := refuseCutJoin(ctx, r.Env); err != nil {
-				return err
-			}
 			s, err := r.Settings(ctx)
 			if err != nil {
 				return err
