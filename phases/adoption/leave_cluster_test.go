@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -158,11 +159,11 @@ func TestCluster_Leave_KubeletWithoutNodeIP(t *testing.T) {
 	playPod(t, client, n, corev1.PodStatus{Phase: corev1.PodSucceeded})
 	phasestest.WantError(t, workflow.AsError(a.leave(t.Context(), n)), `now reports the addresses "198.18.0.101"`, finding.ExitError)
 	adoptionOf(r).Via = fleet.ViaHand
-	t.Run("by hand", func(t *testing.T) { leaveByHandUntold(t, m) })
+	t.Run("by hand", func(t *testing.T) { leaveByHandUntold(t, m, client) })
 }
 
 // leaveByHandUntold takes w1 out, whose kubelet tells nothing: only its machine says that it has left.
-func leaveByHandUntold(t *testing.T, m *machine.Machine) {
+func leaveByHandUntold(t *testing.T, m *machine.Machine, client kubernetes.Interface) {
 	t.Helper()
 	r, out := adoption(t, m, workflow.Inputs{}, Adoption{Leave: true, NodeTimeout: fleet.NodeTimeout})
 	a, err := adoptionOf(r).newAdopter(t.Context(), r)
