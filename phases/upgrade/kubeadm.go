@@ -160,7 +160,7 @@ func proxiesForKubeadm(env *workflow.Env) ([]string, error) {
 		}
 		slices.Sort(own)
 		if seen && !slices.Equal(own, list) { // as by extraEnvs of one component
-			env.Sayf("warning, the static pods of this machine differ in their proxy variables, so kubeadm gets none: "+
+			env.Sayf("warning, the static pods of this machine differ in their proxy variables, so kubeadm gets none: " +
 				"export those that all are to have")
 			return nil, nil
 		}
