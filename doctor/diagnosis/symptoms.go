@@ -38,8 +38,12 @@ func (s *symptom) says(line string) bool {
 	return found != nil && (!s.same || found[1] == found[2]) && (s.unless == nil || !s.unless.MatchString(line))
 }
 
+// ofAPIServer is in lines about what the API server has answered: webhooks that it calls have certificates of their own.
+const ofAPIServer = `is forbidden: User|resource lock|failed to (list|watch)|leases|:6443|` +
+	`failed calling webhook|failed to call webhook|Server rejected event`
+
 var (
-	byAPIServer = regexp.MustCompile(`is forbidden: User|resource lock|failed to (list|watch)|leases|:6443`)
+	byAPIServer = regexp.MustCompile(ofAPIServer)
 	lookup      = regexp.MustCompile(`dial tcp: lookup \S+( on \S+)?: .*(timeout|refused|no such host|server misbehaving|not permitted|unreachable)`)
 )
 
@@ -93,10 +97,12 @@ func symptoms() []symptom {
 		{id: finding.MetadataUnreached, pattern: is(`169\.254\.169\.254.*(timeout|deadline|refused|no route|401)`)},
 		{id: finding.CloudNotTrusted, always: true, pattern: is(`x509: certificate signed by unknown authority`), unless: byAPIServer},
 		{
-			id: finding.CloudRefuses, always: true, unless: byAPIServer,
+			// whose quota is used up, has been let in
+			id: finding.CloudRefuses, always: true, unless: is(`(?i:quota|limit ?exceeded)|` + ofAPIServer),
 			among: is(asksCloud + `|Successfully initialized|Ensured load balancer`),
-			pattern: is(`(?i)(` + asksCloud + `).*` +
-				`\b(401|403|unauthorized|unauthenticated|AuthFailure|InvalidClientTokenId|AccessDenied|invalid credentials|UnauthorizedOperation)\b`),
+			// names and paths have numbers, too
+			pattern: is(`(?i)(` + asksCloud + `).*(?:[^\w'./-](?:401|403)(?:[^\w'/-]|$)|` +
+				`\b(?:unauthorized|unauthenticated|AuthFailure|InvalidClientTokenId|AccessDenied|invalid credentials|UnauthorizedOperation)\b)`),
 		},
 		{id: finding.LeaseLost, pattern: is(`leader ?election lost`)},
 		{

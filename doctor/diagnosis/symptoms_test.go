@@ -64,6 +64,16 @@ func TestSymptoms_Works(t *testing.T) {
 		{"of an hour ago", faults{logged("E1122 07:59:50.000000 " + refused)}, ""},
 		{"without a time", faults{logged(refused)}, ""},
 		{"it was granted since", faults{logged("E1122 08:58:50.000000 "+refused, "I1122 08:59:50.000000 1 controller.go:9] Ensured load balancer")}, ""},
+		{"a quota is used up", faults{logged("E1122 08:59:50.1 1 controller.go:302] error processing service shop/web (retrying with exponential backoff): " +
+			"failed to ensure load balancer: Expected HTTP response code [200], but got 403 instead: Quota has been met for resources: Load Balancer")}, ""},
+		{"GCP's quota", faults{logged("E1122 08:59:50.1 1 controller.go:302] failed to ensure load balancer: googleapi: Error 403: rateLimitExceeded")}, ""},
+		{"a name with a number", faults{logged("E1122 08:59:50.1 1 x.go:1] error syncing 'worker-403': failed to get node modifiers: timeout, requeuing")}, ""},
+		{"a name that is a number", faults{logged("E1122 08:59:50.1 1 x.go:1] error syncing '403': failed to get node modifiers: timeout, requeuing")}, ""},
+		{"a path with a number", faults{logged("E1122 08:59:50.1 1 x.go:1] error syncing 'w1': Get \"https://nova/v2/403\": EOF, requeuing")}, ""},
+		{"a webhook's certificate", faults{logged(`E1122 08:59:50.1 1 event.go:359] "Server rejected event (will not retry!)" err="Internal error occurred: ` +
+			`failed calling webhook \"policy.example.com\": failed to call webhook: tls: failed to verify certificate: x509: certificate signed by ` +
+			`unknown authority"`)}, ""},
+		{"the cloud's certificate", faults{logged("E1122 08:59:50.1 1 x.go:1] Post \"https://keystone/v3\": x509: certificate signed by unknown authority")}, "C5(1)"},
 		{"what shows while a Node waits only", faults{logged("F1122 08:59:50.000000 1 x.go:1] unknown flag: --port")}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
