@@ -6,6 +6,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -55,8 +56,8 @@ const asksCloud = `failed to get instance metadata|could not init cloud provider
 // lately is for how long a line tells of what is so now: controllers ask again sooner.
 const lately = 5 * time.Minute
 
-// loggedAt is the time in klog's header, or of a JSON line.
-var loggedAt = regexp.MustCompile(`^[IWEF](\d{4} \d\d:\d\d:\d\d)|"ts": ?"([^"]+)"`)
+// loggedAt is the time in klog's header, or of a JSON line: that of Kubernetes (component-base/logs/json) counts milliseconds.
+var loggedAt = regexp.MustCompile(`^[IWEF](\d{4} \d\d:\d\d:\d\d)|"ts":\s*(?:"([^"]+)"|(\d+)[\d.]*)`)
 
 // saidLately tells whether a line was written lately. Containers have the time UTC; a line without a time is not judged.
 func (s *Snapshot) saidLately(line string) bool {
@@ -65,8 +66,13 @@ func (s *Snapshot) saidLately(line string) bool {
 		return false
 	}
 	at, err := time.Parse(time.RFC3339, m[2])
-	if m[1] != "" {
+	switch {
+	case m[1] != "":
 		at, err = time.Parse("2006 0102 15:04:05", s.Taken.UTC().Format("2006 ")+m[1])
+	case m[3] != "":
+		var millis int64
+		millis, err = strconv.ParseInt(m[3], 10, 64)
+		at = time.UnixMilli(millis)
 	}
 	return err == nil && s.since(at).Abs() < lately
 }

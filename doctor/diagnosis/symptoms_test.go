@@ -1,6 +1,7 @@
 package diagnosis
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +52,10 @@ func TestSymptoms_WhoseAddress(t *testing.T) {
 // TestSymptoms_Works: credentials may be revoked while the manager leads, and no Node waits for it.
 func TestSymptoms_Works(t *testing.T) {
 	pending := service("shop", time.Hour)
+	ms := func(before time.Duration) string { // as component-base/logs/json encodes it
+		return strconv.FormatFloat(float64(taken.Add(-before).UnixNano())/float64(time.Millisecond), 'f', -1, 64)
+	}
+	millis, hourAgo := ms(10*time.Second+1234567), ms(time.Hour)
 	const refused = "1 controller.go:302] error processing service default/shop (retrying with exponential backoff): failed to ensure load balancer: " +
 		"Authentication failed: 401 unauthorized"
 	for _, tt := range []struct {
@@ -60,7 +65,9 @@ func TestSymptoms_Works(t *testing.T) {
 	}{
 		{"a Service waits", faults{pending, logged("E1122 08:59:50.000000 " + refused)}, "D3(1)>G1(1)"},
 		{"nothing waits", faults{logged("E1122 08:59:51.1 1 node_lifecycle_controller.go:180] error checking if node w1 exists: AuthFailure: denied")}, "D3(1)"},
-		{"in JSON", faults{logged(`{"ts":"2026-11-22T08:59:50Z","msg":"error syncing 'w1': failed to get instance metadata: 403"}`)}, "D3(1)"},
+		{"in JSON of Kubernetes", faults{logged(`{"ts":` + millis + `,"caller":"x.go:1","msg":"error syncing 'w1': failed to get instance metadata: 403"}`)}, "D3(1)"},
+		{"in its JSON, of an hour ago", faults{logged(`{"ts":` + hourAgo + `,"msg":"error syncing 'w1': failed to get instance metadata: 403"}`)}, ""},
+		{"in other JSON", faults{logged(`{"ts":"2026-11-22T08:59:50Z","msg":"error syncing 'w1': failed to get instance metadata: 403"}`)}, "D3(1)"},
 		{"of an hour ago", faults{logged("E1122 07:59:50.000000 " + refused)}, ""},
 		{"without a time", faults{logged(refused)}, ""},
 		{"it was granted since", faults{logged("E1122 08:58:50.000000 "+refused, "I1122 08:59:50.000000 1 controller.go:9] Ensured load balancer")}, ""},
