@@ -242,9 +242,11 @@ func join(list []string) string { return some(list, 5) }
 // some bounds a list of names.
 func some(names []string, most int) string { return finding.Clean(nodes.Some(names, most)) }
 
-// waits reports whether a Node has not come as far as being initialized.
+// waits reports whether a Node has not come as far as being initialized, and has not just joined.
 func (v *view) waits() bool {
-	return slices.ContainsFunc(v.report.Nodes, func(s nodes.Status) bool { return s.State < nodes.Initialized })
+	return slices.ContainsFunc(v.report.Nodes, func(s nodes.Status) bool {
+		return s.State < nodes.Initialized && v.since(v.byName[s.Node].CreationTimestamp.Time) > components.Settling
+	})
 }
 
 // onTheWay is what each Node has for some seconds after it has joined: nothing is wrong yet.
@@ -279,9 +281,7 @@ func (s *Snapshot) Report() (*nodes.Report, error) {
 func (s *Snapshot) Behind() bool {
 	v := newView(s)
 	v.report = nodes.Judge(v.facts, nil)
-	return !v.leads() || slices.ContainsFunc(v.report.Nodes, func(s nodes.Status) bool {
-		return s.State < nodes.Initialized && v.since(v.byName[s.Node].CreationTimestamp.Time) > components.Settling
-	})
+	return !v.leads() || v.waits()
 }
 
 // renewed reports whether a Lease was held when the snapshot was taken.

@@ -37,6 +37,10 @@ func TestDiagnose_Young(t *testing.T) {
 		{"for more than a minute", faults{joins(1, 61*time.Second, starts)}, 1, "W5"},
 		{"beside one that is not Ready for long", faults{joins(1, 15*time.Second, starts), joins(2, time.Hour, starts)}, 1, "W5"},
 		{"the manager fails with it", faults{joins(1, 8*time.Second, waits), logged("E1121 error syncing 'w1': no such machine")}, 1, "W10"},
+		{"beside what the log tells of yesterday", faults{joins(1, 8*time.Second, waits), logged(
+			`E1121 03:00:00.000001 1 x.go:1] failed to get instance metadata: Get "http://169.254.169.254/x": context deadline exceeded`,
+			`I1121 03:10:00.000001 1 x.go:1] Successfully initialized node w2 with cloud provider`,
+		)}, 0, "W9"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d := Diagnose(newSnapshot(templates.Deployment, 3, tt.changes...))
