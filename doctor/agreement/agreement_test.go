@@ -264,6 +264,8 @@ func TestAsk(t *testing.T) {
 			_, _ = w.Write([]byte(`{"items": [{"metadata": {"name": "kubernetes"}, "spec": {"cidrs": ["10.96.0.0/12"]}}]}`))
 		case "/api/v1/nodes/w1/proxy/configz":
 			_, _ = w.Write([]byte(`{"kubeletconfig": {"clusterDNS": ["10.96.0.10"], "clusterDomain": "cluster.local"}}`))
+		case "/api/v1/nodes/closed/proxy/configz":
+			w.WriteHeader(http.StatusMethodNotAllowed) // enableDebuggingHandlers: false
 		default:
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
@@ -283,8 +285,13 @@ func TestAsk(t *testing.T) {
 	if len(kubelets) != 1 || !apierrors.IsServiceUnavailable(err) || !strings.HasPrefix(err.Error(), "1 of 2 kubelets did not answer, such as w2: ") {
 		t.Errorf("got %v, %v", kubelets, err)
 	}
+	// one that is not to tell has answered
+	kubelets, err = AskKubelets(t.Context(), client, []string{"w2", "closed"})
+	if len(kubelets) != 0 || !apierrors.IsMethodNotSupported(err) || !strings.HasPrefix(err.Error(), "2 of 2 kubelets did not answer, such as closed: ") {
+		t.Errorf("got %v, %v", kubelets, err)
+	}
 	// that more are not asked is no lack
-	many := slices.Repeat([]string{"w1"}, mostKubelets+2)
+	many := slices.Repeat([]string{"w1"}, MostKubelets+2)
 	if kubelets, err = AskKubelets(t.Context(), client, many); len(kubelets) != 1 || err != nil {
 		t.Errorf("got %v, %v", kubelets, err)
 	}

@@ -5,17 +5,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
 
-// mostKubelets is how many are asked for what they run with, kubeletsTimeout for how long all of them.
+// MostKubelets is how many are asked for what they run with, kubeletsTimeout for how long all of them.
 const (
-	mostKubelets    = 50
+	MostKubelets    = 50
 	kubeletsTimeout = 4 * time.Second
 )
 
@@ -25,12 +27,17 @@ type told struct {
 	err     error
 }
 
-// AskKubelets asks kubelets, through the API server, for what they run with. At most [mostKubelets] are asked: a sample shows
-// what they agree on. The error says how many of these did not answer, and why.
+// refused says that a kubelet has answered, and does not tell: it has no such page.
+func (t *told) refused() bool {
+	return apierrors.IsNotFound(t.err) || apierrors.IsMethodNotSupported(t.err)
+}
+
+// AskKubelets asks kubelets, through the API server, for what they run with. At most [MostKubelets] are asked: a sample shows
+// what they agree on. The error says how many of these did not answer, and why; before others, it names one that has answered without.
 func AskKubelets(ctx context.Context, client rest.Interface, all []string) (map[string]Kubelet, error) {
 	ctx, cancel := context.WithTimeout(ctx, kubeletsTimeout)
 	defer cancel()
-	of := all[:min(len(all), mostKubelets)]
+	of := all[:min(len(all), MostKubelets)]
 	answers := nodes.AskEach(ctx, of, func(ctx context.Context, node string) told {
 		k, err := askKubelet(ctx, client, node)
 		return told{k, err}
@@ -45,7 +52,8 @@ func AskKubelets(ctx context.Context, client rest.Interface, all []string) (map[
 		known[of[i]] = *a.kubelet
 	}
 	if len(lost) > 0 {
-		return known, fmt.Errorf("%d of %d kubelets did not answer, such as %s: %w", len(lost), len(of), of[lost[0]], answers[lost[0]].err)
+		such := lost[max(slices.IndexFunc(lost, func(i int) bool { return answers[i].refused() }), 0)]
+		return known, fmt.Errorf("%d of %d kubelets did not answer, such as %s: %w", len(lost), len(of), of[such], answers[such].err)
 	}
 	return known, nil
 }

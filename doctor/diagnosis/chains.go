@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
@@ -18,7 +16,7 @@ func Diagnose(s *Snapshot, more ...Extra) *Diagnosis {
 	v.report = nodes.Judge(v.facts, nil)
 	d := &Diagnosis{NotSeen: s.NotSeen, NotLooked: map[string]string{}, Summary: v.summary(), picture: v.picture()}
 	if n := s.notSeen(partKubelets); n != nil && s.notSeen(partCluster) == nil {
-		d.noKubelet = len(s.Settings.Kubelets)+len(s.Flags) == 0 && n.Reason != metav1.StatusReasonForbidden
+		d.noKubelet = len(s.Settings.Kubelets)+len(s.Flags) == 0 && !kubeletsAnswer(n)
 	}
 	if s.Probe != nil {
 		d.Probed, d.unprobed = s.Probe.Lines(), !s.Probe.Complete()

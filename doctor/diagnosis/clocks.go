@@ -86,6 +86,14 @@ func serverClocks(s *Snapshot, silent map[string]bool) (list []finding.Finding, 
 	return []finding.Finding{f}, names
 }
 
+// kubeletsAnswer says that those which did not tell what they run with have answered, or were not to be asked: hardened ones
+// (enableDebuggingHandlers: false) have no such page.
+func kubeletsAnswer(n *NotSeen) bool {
+	return slices.Contains([]metav1.StatusReason{
+		metav1.StatusReasonForbidden, metav1.StatusReasonNotFound, metav1.StatusReasonMethodNotAllowed,
+	}, n.Reason)
+}
+
 // unreachedKubelets says that the API server reaches none of several kubelets: then it is its own way, or its certificate. One that is
 // reached by none, of a Node, package nodes finds.
 func unreachedKubelets(s *Snapshot) []finding.Finding {

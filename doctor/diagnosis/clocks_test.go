@@ -141,6 +141,8 @@ func TestDiagnose_UnreachedKubelets(t *testing.T) {
 		},
 		{"its certificate", NotSeen{Reason: metav1.StatusReasonUnauthorized, Message: "Unauthorized"}, nil, "T4(1)", true},
 		{"we may not ask", NotSeen{Reason: metav1.StatusReasonForbidden, Message: "nodes is forbidden"}, nil, "", false},
+		{"they have no such page", NotSeen{Reason: metav1.StatusReasonNotFound, Message: "4 of 4 kubelets did not answer, such as cp1: not found"}, nil, "", false},
+		{"they are not to tell", NotSeen{Reason: metav1.StatusReasonMethodNotAllowed, Message: "4 of 4 kubelets did not answer, such as cp1: 405"}, nil, "", false},
 		{"it took too long", NotSeen{Reason: metav1.StatusReasonTimeout, Message: "context deadline exceeded"}, nil, "", true},
 		{"one of several", NotSeen{Message: "1 of 4 kubelets did not answer, such as w1: error trying to reach service: dial tcp 198.18.0.10:10250: i/o timeout"}, func(s *Snapshot) {
 			s.Settings.Kubelets = map[string]agreement.Kubelet{"w2": {}}

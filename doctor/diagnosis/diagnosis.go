@@ -45,7 +45,7 @@ type Diagnosis struct {
 	Summary string `json:"summary"`
 
 	picture picture
-	// noKubelet says that none of them told what it runs with, though one may ask.
+	// noKubelet says that none of them answered, though one may ask.
 	noKubelet bool
 	// unprobed says that not all was asked from Nodes that was to be.
 	unprobed bool
