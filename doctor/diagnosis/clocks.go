@@ -1,6 +1,7 @@
 package diagnosis
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/doctor/agreement"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
 
@@ -110,13 +112,19 @@ func unreachedKubelets(s *Snapshot) []finding.Finding {
 	default:
 		return nil
 	}
+	_, failed, named := strings.Cut(n.Message, ", such as ")
+	failed, _, _ = strings.Cut(failed, ": ")
+	known := func(n corev1.Node) bool { return n.Name == failed && nodes.IsControlPlane(&n) }
+	if named && len(kubeletsToAsk(s.Nodes)) >= agreement.MostKubelets && !slices.ContainsFunc(s.Nodes, known) {
+		return nil // the first is named: those of control planes may not be among them, which other versions have not asked first
+	}
 	var list []finding.Finding
 	for i := range s.Nodes {
 		if !nodes.IsControlPlane(&s.Nodes[i]) {
 			continue
 		}
 		f := finding.KubeletUnreached.New("Node/"+s.Nodes[i].Name, "the API server gets an answer from no kubelet: "+nodes.Shorten(why))
-		f.Next = "kubectl get --raw /api/v1/nodes/" + s.Nodes[0].Name + "/proxy/healthz"
+		f.Next = "kubectl get --raw /api/v1/nodes/" + cmp.Or(failed, s.Nodes[i].Name) + "/proxy/healthz"
 		list = append(list, f)
 	}
 	return list

@@ -1,12 +1,16 @@
 package diagnosis
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/agreement"
 	"github.com/ccmadm/ccmadm/templates"
 )
@@ -128,6 +132,18 @@ func TestDiagnose_ClockOfOneAPIServer(t *testing.T) {
 
 // TestDiagnose_UnreachedKubelets: what none of several answers is the API server's trouble, and nothing is known of the kubelets then.
 func TestDiagnose_UnreachedKubelets(t *testing.T) {
+	unreachedBy := func(node string) string {
+		return "50 of 50 kubelets did not answer, such as " + node + ": error trying to reach service: dial tcp 10.9.0.1:10250: connect: no route to host"
+	}
+	many := func(s *Snapshot) {
+		for i := range 60 {
+			n, l := s.Nodes[1].DeepCopy(), s.Heartbeats[1].DeepCopy()
+			n.Name = fmt.Sprintf("edge-%02d", i)
+			n.Spec.ProviderID += n.Name
+			l.Name, n.Status.Addresses = n.Name, []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("10.9.0.%d", i+1)}}
+			s.Nodes, s.Heartbeats = append(s.Nodes, *n), append(s.Heartbeats, *l)
+		}
+	}
 	for _, tt := range []struct {
 		name   string
 		seen   NotSeen
@@ -143,6 +159,8 @@ func TestDiagnose_UnreachedKubelets(t *testing.T) {
 		{"we may not ask", NotSeen{Reason: metav1.StatusReasonForbidden, Message: "nodes is forbidden"}, nil, "", false},
 		{"they have no such page", NotSeen{Reason: metav1.StatusReasonNotFound, Message: "4 of 4 kubelets did not answer, such as cp1: not found"}, nil, "", false},
 		{"they are not to tell", NotSeen{Reason: metav1.StatusReasonMethodNotAllowed, Message: "4 of 4 kubelets did not answer, such as cp1: 405"}, nil, "", false},
+		{"too many to ask all, and control planes are among them", NotSeen{Message: unreachedBy("cp1")}, many, "T4(1)", true},
+		{"too many to ask all, and those of one site were", NotSeen{Message: unreachedBy("edge-00")}, many, "", true},
 		{"it took too long", NotSeen{Reason: metav1.StatusReasonTimeout, Message: "context deadline exceeded"}, nil, "", true},
 		{"one of several", NotSeen{Message: "1 of 4 kubelets did not answer, such as w1: error trying to reach service: dial tcp 198.18.0.10:10250: i/o timeout"}, func(s *Snapshot) {
 			s.Settings.Kubelets = map[string]agreement.Kubelet{"w2": {}}
@@ -160,6 +178,33 @@ func TestDiagnose_UnreachedKubelets(t *testing.T) {
 			if got := words(d); got != tt.want || d.Blind() != tt.blind {
 				t.Errorf("got %s, blind %v, want %s, %v", got, d.Blind(), tt.want, tt.blind)
 			}
+			if tt.want != "" && tt.blind && !strings.Contains(d.Causes[0].Next, "/nodes/cp1/") {
+				t.Errorf("next: %s", d.Causes[0].Next)
+			}
 		})
+	}
+}
+
+// TestKubeletsToAsk: names follow pools and sites, so the first of many are no sample.
+func TestKubeletsToAsk(t *testing.T) {
+	s := newSnapshot(templates.Deployment, 100)
+	few := kubeletsToAsk(s.Nodes[:4])
+	if want := []string{"cp1", "w1", "w2", "w3"}; !slices.Equal(few, want) {
+		t.Errorf("got %v, want %v", few, want)
+	}
+	s.Nodes[100].Labels = map[string]string{v1alpha1.ControlPlaneLabel: ""}
+	s.Nodes[1].Status.Conditions[0].Status = corev1.ConditionFalse
+	s.Nodes[2].Labels = map[string]string{"type": "virtual-kubelet"}
+	got := kubeletsToAsk(s.Nodes)
+	if len(got) != agreement.MostKubelets || !slices.Equal(got[:2], []string{"cp1", "w100"}) || !slices.Contains(got, "w97") {
+		t.Errorf("got %v", got)
+	}
+	for _, name := range []string{"w1", "w2"} {
+		if slices.Contains(got, name) {
+			t.Errorf("%s is asked", name)
+		}
+	}
+	if unique := slices.Compact(slices.Sorted(slices.Values(got))); len(unique) != len(got) {
+		t.Errorf("some are asked twice: %v", got)
 	}
 }

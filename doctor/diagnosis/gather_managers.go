@@ -11,9 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	nodeutil "k8s.io/component-helpers/node/util"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/nodestatus"
 	"github.com/ccmadm/ccmadm/api/redact"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/agreement"
@@ -154,16 +154,31 @@ func (l *looking) settings(ctx context.Context, c kubernetes.Interface) {
 	if s.Kubeadm == "" {
 		return
 	}
-	var names []string
-	for i := range s.Nodes {
-		if _, ready := nodeutil.GetNodeCondition(&s.Nodes[i].Status, corev1.NodeReady); ready != nil && ready.Status == corev1.ConditionTrue && !nodes.IsVirtual(&s.Nodes[i]) {
-			names = append(names, s.Nodes[i].Name)
-		}
-	}
+	names := kubeletsToAsk(s.Nodes)
 	l.ask(partKubelets, func() (func(), error) {
 		told, err := agreement.AskKubelets(ctx, c.Discovery().RESTClient(), names)
 		return func() { s.Settings.Kubelets = told }, err
 	})
+}
+
+// kubeletsToAsk names Nodes whose kubelets work: those of all control planes, and of many others some from each part of the list, since
+// names follow pools and sites.
+func kubeletsToAsk(all []corev1.Node) []string {
+	var names, others []string
+	for i := range all {
+		switch n := &all[i]; {
+		case !nodestatus.IsReady(n) || nodes.IsVirtual(n):
+		case nodes.IsControlPlane(n):
+			names = append(names, n.Name)
+		default:
+			others = append(others, n.Name)
+		}
+	}
+	room := min(max(agreement.MostKubelets-len(names), 0), len(others))
+	for i := range room {
+		names = append(names, others[i*len(others)/room])
+	}
+	return names
 }
 
 // crashed bounds the pods of components whose log is read.
