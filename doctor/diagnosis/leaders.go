@@ -192,9 +192,20 @@ func sameArgs(a, b *manager) bool {
 	return slices.Equal(text(a), text(b))
 }
 
-// withoutNodeController says that --controllers leaves it out, by its name or its alias (k8s.io/cloud-provider names). The flag adds to
-// what it had where it is given again, and the first entry that names the controller counts.
+// withoutNodeController says that --controllers leaves it out.
 func withoutNodeController(m *manager) bool {
+	return m.leavesOut("cloud-node", "cloud-node-controller")
+}
+
+// makesRoutes says that the manager is told to make routes to Nodes. Without being told, it does where its cloud has routes, which for many
+// hangs on the cloud's configuration.
+func (m *manager) makesRoutes() bool {
+	return m.arg("configure-cloud-routes") == "true" && !m.leavesOut("route", "node-route-controller")
+}
+
+// leavesOut says that --controllers leaves one out, by its alias or its name (k8s.io/cloud-provider names). The flag adds to what it had
+// where it is given again, and the first entry that names the controller counts.
+func (m *manager) leavesOut(alias, name string) bool {
 	all, listed := false, false
 	for _, a := range m.Args {
 		if a.Name != "controllers" || a.Value == "" {
@@ -203,9 +214,9 @@ func withoutNodeController(m *manager) bool {
 		listed = true
 		for word := range strings.SplitSeq(a.Value, ",") {
 			switch word {
-			case "cloud-node", "cloud-node-controller":
+			case alias, name:
 				return false
-			case "-cloud-node", "-cloud-node-controller":
+			case "-" + alias, "-" + name:
 				return true
 			case "*":
 				all = true

@@ -143,7 +143,7 @@ func byVerbs(_ *view, f *finding.Finding, all []finding.ID) []finding.ID {
 // otherNetwork finds a manager whose routes are for another network of pods than Nodes have.
 func otherNetwork(v *view) []finding.Finding {
 	m := v.main()
-	if m == nil || m.arg("configure-cloud-routes") == "false" || m.Profile != nil && !m.Profile.Has(templates.Routes) {
+	if m == nil || !m.makesRoutes() || m.Profile != nil && !m.Profile.Has(templates.Routes) {
 		return nil
 	}
 	var of []netip.Prefix

@@ -51,6 +51,24 @@ func TestDiagnose_NetworkUnavailable(t *testing.T) {
 	}
 }
 
+// TestDiagnose_RoutesWithoutNetwork: a Node needs a network of pods where a controller makes a route to it.
+func TestDiagnose_RoutesWithoutNetwork(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		changes faults
+		want    string
+	}{
+		{"all", faults{args("--configure-cloud-routes=true")}, "F5(4)"},
+		{"no controller of routes", faults{args("--configure-cloud-routes=true", "--controllers=*,-route")}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := words(Diagnose(newSnapshot(templates.Deployment, 3, tt.changes...))); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
 // TestGather_NetworkPods: the pods of a CNI plugin are listed where it lacks some, and what is kept are those that are not ready.
 func TestGather_NetworkPods(t *testing.T) {
 	s := newSnapshot(templates.Deployment, 1)
