@@ -145,7 +145,7 @@ func podNetworks(v *view) []finding.Finding {
 			owners[cidr] = n.Name
 		}
 		m := v.main()
-		if len(n.Spec.PodCIDRs) == 0 && m != nil && m.makesRoutes() &&
+		if len(n.Spec.PodCIDRs) == 0 && m != nil && m.makesRoutes() && !nodes.IsVirtual(n) &&
 			v.since(n.CreationTimestamp.Time) > time.Minute {
 			f := finding.ID("F5").
 				New("Node/"+n.Name, "cloud routes are on, and the Node has no pod CIDR: it gets no route, and no Event reports it")

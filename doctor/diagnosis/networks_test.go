@@ -53,12 +53,19 @@ func TestDiagnose_NetworkUnavailable(t *testing.T) {
 
 // TestDiagnose_RoutesWithoutNetwork: a Node needs a network of pods where a controller makes a route to it.
 func TestDiagnose_RoutesWithoutNetwork(t *testing.T) {
+	virtual := func(s *Snapshot) {
+		for i := range s.Nodes {
+			s.Nodes[i].Spec.PodCIDRs = []string{"10.244." + string(rune('0'+i)) + ".0/24"}
+		}
+		s.Nodes[1].Spec.PodCIDRs, s.Nodes[1].Labels["type"] = nil, "virtual-kubelet"
+	}
 	for _, tt := range []struct {
 		name    string
 		changes faults
 		want    string
 	}{
 		{"all", faults{args("--configure-cloud-routes=true")}, "F5(4)"},
+		{"a virtual Node", faults{virtual, args("--configure-cloud-routes=true")}, ""},
 		{"no controller of routes", faults{args("--configure-cloud-routes=true", "--controllers=*,-route")}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
