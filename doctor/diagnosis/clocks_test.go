@@ -115,7 +115,8 @@ func TestDiagnose_ClockOfOneAPIServer(t *testing.T) {
 		{"a kubelet renews there", faults{all, told, byServer(1, -95*time.Second, 90*time.Second)}, "K7(1)", "Service/default/kubernetes"},
 		{"ahead", faults{all, told, byServer(1, 85*time.Second, -90*time.Second)}, "K7(1)", "Service/default/kubernetes"},
 		{
-			"its own kubelet as well", faults{all, told, byServer(1, -95*time.Second, 90*time.Second), byServer(0, -95*time.Second, 0)},
+			"its own kubelet as well",
+			faults{all, told, byServer(1, -95*time.Second, 90*time.Second), byServer(0, -95*time.Second, 0)},
 			"K7(1)", "Node/cp1",
 		},
 		{"the kubelet's own clock", faults{all, told, byServer(1, -5*time.Second, -90*time.Second)}, "K7(1)", "Node/w1"},

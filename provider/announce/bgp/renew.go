@@ -95,8 +95,9 @@ func (s *Speaker) beginAfterPause(ctx context.Context, address string) {
 			continue
 		}
 		s.exceeding[name] = session
+		pause := s.prefixesPause
 		go func() {
-			again := wait(ctx, s.prefixesPause)
+			again := wait(ctx, pause)
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			if s.exceeding[name] != session {
