@@ -217,7 +217,7 @@ func (j *judge) unselected(c Component, w *Workload) []finding.Finding {
 
 // withoutPod is about Nodes on which a DaemonSet wants a pod and has none: its pods are refused, or nothing makes them.
 func (j *judge) withoutPod(c Component, w *Workload) []finding.Finding {
-	if int(w.Wanted) <= max(len(w.Nodes), int(w.Ready)+j.failing(w)) {
+	if j.lacks(w) <= 0 {
 		return nil
 	}
 	missing := slices.DeleteFunc(j.settled(w.selects), func(node string) bool { return slices.Contains(w.Nodes, node) })
@@ -227,6 +227,11 @@ func (j *judge) withoutPod(c Component, w *Workload) []finding.Finding {
 	f := finding.ComponentMissing.New(w.object(), fmt.Sprintf("%s: %d of %d Nodes have its pod, and %s not: %s",
 		w.Name, len(w.Nodes), w.Wanted, nodes.Some(missing, 5), c.Without))
 	return []finding.Finding{j.withRefusal(f, w)}
+}
+
+// lacks is how many of its pods are not there. The status of a DaemonSet is behind its pods for a moment in each rollout.
+func (j *judge) lacks(w *Workload) int {
+	return int(w.Wanted) - max(len(w.Nodes), int(w.Ready)+j.failing(w))
 }
 
 // failing is how many of its pods are there and not ready.
@@ -301,37 +306,6 @@ func (j *judge) podsOf(w *Workload, without string) []finding.Finding {
 		}
 	}
 	return j.unready(w.object(), pods, fmt.Sprintf("%s: %d of %d pods are ready", w.Name, w.Ready, w.Wanted), without)
-}
-
-// others are workloads of kube-system that are no part of kubeadm: network add-ons, storage. What they want is their own.
-func (j *judge) others() []finding.Finding {
-	known := map[string]bool{}
-	for _, c := range Expected() {
-		known[c.Name] = true
-	}
-	var list []finding.Finding
-	for i := range j.Workloads {
-		w := &j.Workloads[i]
-		if known[w.Name] || !w.Observed || w.Ready >= w.Wanted || w.object() == j.Manager {
-			continue
-		}
-		found := j.podsOf(w, "")
-		if missing := int(w.Wanted-w.Ready) - j.failing(w); len(found) == 0 && missing > 0 {
-			found = j.unmade(w, missing)
-		}
-		list = append(list, found...)
-	}
-	return list
-}
-
-// unmade is about pods that a workload wants and that nothing has made: of a DaemonSet on Nodes that have had the time, of a Deployment where
-// its controller was told why. Else they are about to be made.
-func (j *judge) unmade(w *Workload, missing int) []finding.Finding {
-	f := finding.ComponentMissing.New(w.object(), fmt.Sprintf("%s: %d of %d pods are ready, and %d not made", w.Name, w.Ready, w.Wanted, missing))
-	if w.Kind == daemonSet && missing > j.unsettled() || j.refusal(w) != nil {
-		return []finding.Finding{j.withRefusal(f, w)}
-	}
-	return nil
 }
 
 // refusal is the latest Event by which a workload, or what it has made, was told that it may not make a pod. Nil: none.

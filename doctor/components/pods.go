@@ -176,6 +176,38 @@ func (j *judge) changes(n *corev1.Node, tainted *metav1.Time) bool {
 		})
 }
 
+// others are workloads of kube-system that are no part of kubeadm: network add-ons, storage. What they want is their own.
+func (j *judge) others() []finding.Finding {
+	known := map[string]bool{}
+	for _, c := range Expected() {
+		known[c.Name] = true
+	}
+	var list []finding.Finding
+	for i := range j.Workloads {
+		w := &j.Workloads[i]
+		if known[w.Name] || !w.Observed || w.Ready >= w.Wanted || w.object() == j.Manager {
+			continue
+		}
+		found := j.podsOf(w, "")
+		// beyond MostUnready it is not known which are there
+		if missing := j.lacks(w); len(found) == 0 && missing > 0 && len(j.Unready) < MostUnready {
+			found = j.unmade(w, missing)
+		}
+		list = append(list, found...)
+	}
+	return list
+}
+
+// unmade is about pods that a workload wants and that nothing has made: of a DaemonSet on Nodes that have had the time, of a Deployment where
+// its controller was told why. Else they are about to be made.
+func (j *judge) unmade(w *Workload, missing int) []finding.Finding {
+	f := finding.ComponentMissing.New(w.object(), fmt.Sprintf("%s: %d of %d pods are ready, and %d not made", w.Name, w.Ready, w.Wanted, missing))
+	if w.Kind == daemonSet && missing > j.unsettled() || j.refusal(w) != nil {
+		return []finding.Finding{j.withRefusal(f, w)}
+	}
+	return nil
+}
+
 // unlisted are pods of kube-system that belong to what no list shows: static pods that kubeadm did not write, such as kube-vip, keepalived
 // and haproxy, on which the API server's address may depend, and StatefulSets.
 func (j *judge) unlisted() []finding.Finding {
