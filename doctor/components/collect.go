@@ -122,7 +122,14 @@ func (c *Collector) Seen(all []corev1.Node) *Seen {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	stray := nodes.Strays(all)
-	c.seen.Static = slices.DeleteFunc(c.seen.Static, func(p corev1.Pod) bool { return stray(&p) })
+	c.seen.Static = slices.DeleteFunc(c.seen.Static, func(p corev1.Pod) bool {
+		if stray(&p) && p.Labels[v1alpha1.ComponentLabel] == APIServer && len(p.Spec.Containers) > 0 {
+			if a, known := advertises(&p); known {
+				c.seen.Joining = append(c.seen.Joining, a.String())
+			}
+		}
+		return stray(&p)
+	})
 	for i := range c.seen.Workloads {
 		w := &c.seen.Workloads[i]
 		if w.Kind == daemonSet && w.Ready < w.Wanted {
@@ -140,6 +147,7 @@ func (c *Collector) Seen(all []corev1.Node) *Seen {
 	}
 	byName := func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) }
 	slices.Sort(c.seen.Configured)
+	slices.Sort(c.seen.Joining)
 	slices.SortStableFunc(c.seen.Static, byName)
 	slices.SortStableFunc(c.seen.Unready, byName)
 	slices.SortStableFunc(c.seen.Workloads, func(a, b Workload) int { return strings.Compare(a.object(), b.object()) })

@@ -81,6 +81,8 @@ type Seen struct {
 	Configured []string `json:"configured,omitempty"`
 	// Static are kubeadm's static pods, ready or not, and others that are not ready.
 	Static []corev1.Pod `json:"static,omitempty"`
+	// Joining are the addresses that API servers advertise on Nodes without the label of control planes, which kubeadm writes last.
+	Joining []string `json:"joining,omitempty"`
 	// Unready are pods of workloads that are not ready, at most [MostUnready].
 	Unready []corev1.Pod `json:"unready,omitempty"`
 	// Services are those that every cluster depends on.

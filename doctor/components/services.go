@@ -2,6 +2,7 @@ package components
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -119,45 +120,70 @@ func (s *Service) countReady(all []discoveryv1.EndpointSlice) {
 func (j *judge) servers(s *Service) []finding.Finding {
 	pods := j.of(APIServer)
 	var list []finding.Finding
-	say := func(severity finding.Severity, message, next string) {
+	say := func(message, do string) {
 		f := finding.ServiceWithoutPods.New(kubernetesService, message)
-		f.Severity, f.Next = severity, next
-		f.Do = "correct --advertise-address of the API server, in its static pod and in kubeadm's ClusterConfiguration, or a firewall between it and etcd"
+		f.Severity, f.Do, f.Next = finding.SeverityWarning, do, "kubectl get endpointslice kubernetes -o yaml"
 		list = append(list, f)
 	}
-	const show = "kubectl get endpointslice kubernetes -o yaml"
-	advertised := map[netip.Addr]string{} // by Node
+	const do = "correct --advertise-address of the API server, in its static pod and in kubeadm's ClusterConfiguration, or a firewall between it and etcd"
+	advertised := map[netip.Addr][]string{} // by Nodes
 	ready := 0
 	for _, p := range pods {
-		c := &p.Spec.Containers[0]
-		a, err := netip.ParseAddr(argument(c, "advertise-address"))
-		if err != nil || argument(c, "endpoint-reconciler-type") != "" {
+		a, known := advertises(p)
+		if !known {
 			return nil // what it writes is not known
 		}
 		node := p.Spec.NodeName
-		advertised[a.Unmap()] = node
+		advertised[a] = append(advertised[a], node)
 		works := nodes.IsPodReady(p) && j.Now.Sub(readySince(p)) > Settling
 		if works {
 			ready++
 		}
 		if works && len(s.Endpoints) > 0 && !has(s.Endpoints, a) {
-			say(finding.SeverityWarning, fmt.Sprintf("the API server on %s (%s) is not among its endpoints", node, a), show)
+			say(fmt.Sprintf("the API server on %s (%s) is not among its endpoints", node, a)+j.unstated(node, a), do)
 		}
-		at := slices.IndexFunc(j.Nodes, func(n corev1.Node) bool { return n.Name == node })
-		if at >= 0 && len(nodestatus.InternalIPs(&j.Nodes[at])) > 0 && !hasAddress(&j.Nodes[at], a) {
-			say(finding.SeverityWarning, fmt.Sprintf("the API server on %s has --advertise-address=%s, which the Node does not state: pods are sent there", node, a),
-				"on "+node+": ip -brief address show; grep advertise-address /etc/kubernetes/manifests/kube-apiserver.yaml")
+	}
+	for _, a := range slices.SortedFunc(maps.Keys(advertised), netip.Addr.Compare) {
+		if on := advertised[a]; len(on) > 1 {
+			say(fmt.Sprintf("the API servers on %s have the same --advertise-address=%s: they are one endpoint, which stays while one of them runs",
+				nodes.Some(on, 5), a), do)
 		}
 	}
 	for _, e := range s.Endpoints {
-		if a, err := netip.ParseAddr(e); len(pods) > 0 && err == nil && advertised[a.Unmap()] == "" {
-			say(finding.SeverityError, "its endpoint "+e+" is of no API server: pods that are sent there get no answer", show)
+		if a, err := netip.ParseAddr(e); len(pods) > 0 && err == nil && len(advertised[a.Unmap()]) == 0 && !j.mayAdvertise(a) {
+			say("no API server that is seen here advertises its endpoint "+e,
+				"on the machine with that address, if it is no control plane any more: kubeadm reset; if it is one: let its kubelet register it again")
 		}
 	}
 	if n := s.Ready["TCP 443"]; len(s.Endpoints) == 0 && len(pods) > 0 && (n < ready || n > len(pods)) {
-		say(finding.SeverityWarning, fmt.Sprintf("it has %s, and %d API servers are ready", finding.Count(n, "endpoint"), ready), show)
+		say(fmt.Sprintf("it has %s, and %d API servers are ready", finding.Count(n, "endpoint"), ready), do)
 	}
 	return list
+}
+
+// advertises is the address that an API server writes among the endpoints, where its flags tell.
+func advertises(p *corev1.Pod) (netip.Addr, bool) {
+	c := &p.Spec.Containers[0]
+	a, err := netip.ParseAddr(argument(c, "advertise-address"))
+	return a.Unmap(), err == nil && argument(c, "endpoint-reconciler-type") == ""
+}
+
+// unstated says that a Node does not state the address that its API server advertises. Alone that is no fault: the address may be on a
+// network of its own.
+func (j *judge) unstated(node string, advertised netip.Addr) string {
+	at := slices.IndexFunc(j.Nodes, func(n corev1.Node) bool { return n.Name == node })
+	if at < 0 || len(nodestatus.InternalIPs(&j.Nodes[at])) == 0 || hasAddress(&j.Nodes[at], advertised) {
+		return ""
+	}
+	return ", and its Node does not state that address"
+}
+
+// mayAdvertise tells whether an address may be that of an API server which is not seen: its machine joins, and its Node gets the label of
+// control planes last.
+func (j *judge) mayAdvertise(a netip.Addr) bool {
+	return has(j.Joining, a) || slices.ContainsFunc(j.Nodes, func(n corev1.Node) bool {
+		return hasAddress(&n, a) || nodes.IsControlPlane(&n) && j.Now.Sub(n.CreationTimestamp.Time) <= Settling
+	})
 }
 
 func has(list []string, address netip.Addr) bool {

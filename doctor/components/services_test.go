@@ -2,6 +2,7 @@ package components
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -68,15 +69,44 @@ func TestJudge_Services(t *testing.T) {
 			s.apis = 2
 			w.named(APIServer + "-cp3")[0].Status.Conditions[0].LastTransitionTime = ago(10 * time.Second)
 		}, ""},
-		{"one is of no API server", func(_ *served, w *world) {
+		{"a Node that joins has one, and not yet its label", func(_ *served, w *world) {
 			advertise(w)
 			w.without(APIServer + "-cp3")
 			w.Nodes[2].Labels = nil
-		}, "Service/default/kubernetes: its endpoint 10.0.0.2 is of no API server"},
-		{"one has the address of something else", func(_ *served, w *world) {
+		}, ""},
+		{"a Node that joins has one on another network, and not yet its label", func(_ *served, w *world) {
 			advertise(w)
-			w.Nodes[1].Status.Addresses[0].Address = "192.0.2.7"
-		}, "Service/default/kubernetes: the API server on cp2 has --advertise-address=10.0.0.1, which the Node does not state"},
+			w.Nodes[2].Labels, w.Nodes[2].Status.Addresses[0].Address = nil, "192.0.2.7"
+		}, ""},
+		{"a control plane has just joined, and shows no API server", func(_ *served, w *world) {
+			advertise(w)
+			w.without(APIServer + "-cp3")
+			w.Nodes[2].Status.Addresses, w.Nodes[2].CreationTimestamp = nil, ago(20*time.Second)
+		}, ""},
+		{"one is of no API server that is seen", func(_ *served, w *world) {
+			advertise(w)
+			for _, of := range []string{APIServer, ControllerManager, Scheduler, Etcd, Proxy} {
+				w.without(of + "-cp3")
+			}
+			w.Nodes = slices.Delete(w.Nodes, 2, 3)
+			w.daemonSets[0].Status.DesiredNumberScheduled, w.daemonSets[0].Status.NumberReady = 4, 4
+		}, "warning Service/default/kubernetes: no API server that is seen here advertises its endpoint 10.0.0.2"},
+		{"they are on a network that Nodes do not state", func(_ *served, w *world) {
+			advertise(w)
+			for i := range 3 {
+				w.Nodes[i].Status.Addresses[0].Address = fmt.Sprintf("192.0.2.%d", i)
+			}
+		}, ""},
+		{"one is missing, and its Node does not state its address", func(s *served, w *world) {
+			advertise(w)
+			s.apis = 2
+			w.Nodes[2].Status.Addresses[0].Address = "192.0.2.7"
+		}, "the API server on cp3 (10.0.0.2) is not among its endpoints, and its Node does not state that address"},
+		{"two have one address", func(s *served, w *world) {
+			advertise(w)
+			s.apis = 2
+			with(APIServer, "cp3", "--service-cluster-ip-range=10.96.0.0/12", "--advertise-address=10.0.0.1")(w)
+		}, "warning Service/default/kubernetes: the API servers on cp2, cp3 have the same --advertise-address=10.0.0.1"},
 		{"the API server's Service is gone", func(s *served, _ *world) { s.api = nil }, "Service/default/kubernetes: it does not exist"},
 		{"the Service of DNS is gone", func(s *served, _ *world) { s.dns = nil }, "Service/kube-system/kube-dns: no Service with port UDP 53 has the address 10.96.0.10"},
 		{"a cache on each Node", func(s *served, _ *world) { s.address = "169.254.25.10" }, ""},
@@ -153,7 +183,7 @@ func TestJudge_Services(t *testing.T) {
 			}
 			var got []string
 			for _, f := range judgeAll(c.Seen(w.Nodes), w.Cluster) {
-				got = append(got, f.Object+": "+f.Message)
+				got = append(got, string(f.Severity)+" "+f.Object+": "+f.Message)
 			}
 			if all := strings.Join(got, "\n"); len(got) > 1 || tt.want == "" && len(got) > 0 || !strings.Contains(all, tt.want) {
 				t.Errorf("got %q, want %q", all, tt.want)
