@@ -94,8 +94,8 @@ func components() []Kind {
 				"manifest again",
 		},
 		{
-			ID: ComponentUnready, Reason: "ComponentUnready", Title: "Pod of kube-system or of the CNI plugin is not ready", Severity: SeverityError,
-			Why: "It is not ready for more than a minute, or fails each time that it starts.",
+			ID: ComponentUnready, Reason: "ComponentUnready", Title: "Pod of kube-system or of the CNI plugin is not ready, or restarts", Severity: SeverityError,
+			Why: "It is not ready for more than a minute, or fails again and again.",
 			Do:  "correct the cause in the message: the last line of its log, its image, or its Events",
 		},
 		{

@@ -56,6 +56,8 @@ const (
 	restartedLately = 10 * time.Minute
 	// fewRestarts is how often a container may start again: where a machine started again, all have.
 	fewRestarts = 3
+	// joins is for how long static pods may fail on a new control plane: the API server waits for etcd, and the others for it.
+	joins = 15 * time.Minute
 )
 
 // restarting is about static pods that are ready, and fail again and again: the last run was as short, so it was no restart of the machine.
@@ -65,7 +67,8 @@ func (j *judge) restarting(component string, pods []*corev1.Pod) []finding.Findi
 		for _, s := range p.Status.ContainerStatuses {
 			t := s.LastTerminationState.Terminated
 			if t == nil || t.ExitCode == 0 || s.State.Running == nil || s.RestartCount < fewRestarts || !nodes.IsPodReady(p) ||
-				j.Now.Sub(t.FinishedAt.Time) > restartedLately || t.FinishedAt.Sub(t.StartedAt.Time) > restartedLately {
+				j.Now.Sub(t.FinishedAt.Time) > restartedLately || t.FinishedAt.Sub(t.StartedAt.Time) > restartedLately ||
+				j.joined(p) || j.outlasts(s.State.Running, t) {
 				continue
 			}
 			f := finding.ComponentUnready.New(podPrefix+p.Name, fmt.Sprintf("%s on %s is ready, and was started again %d times, last %s ago after exit code %d (%s)",
@@ -76,6 +79,23 @@ func (j *judge) restarting(component string, pods []*corev1.Pod) []finding.Findi
 		}
 	}
 	return list
+}
+
+// joined tells whether a static pod was written, or its Node has joined, a short time ago.
+func (j *judge) joined(p *corev1.Pod) bool {
+	young := func(t *metav1.Time) bool { return t != nil && j.Now.Sub(t.Time) < joins }
+	return young(p.Status.StartTime) || slices.ContainsFunc(j.Nodes, func(n corev1.Node) bool {
+		return n.Name == p.Spec.NodeName && young(&n.CreationTimestamp)
+	})
+}
+
+// outlasts tells whether the present run of a container is longer than twice the last one, so that the cause may be gone.
+func (j *judge) outlasts(present *corev1.ContainerStateRunning, last *corev1.ContainerStateTerminated) bool {
+	since := last.FinishedAt.Time
+	if present.StartedAt.After(since) {
+		since = present.StartedAt.Time
+	}
+	return j.Now.Sub(since) > 2*last.FinishedAt.Sub(last.StartedAt.Time)
 }
 
 // problem is that of an init container where one fails, which the others wait for.

@@ -73,6 +73,19 @@ func TestJudge_Pods(t *testing.T) {
 		{"its machine was started again", func(w *world) { w.restarts(213, 30*time.Hour, time.Minute) }, ""},
 		{"it failed once", func(w *world) { w.restarts(1, 2*time.Minute, time.Minute) }, ""},
 		{"it failed an hour ago", func(w *world) { w.restarts(213, 2*time.Minute, time.Hour) }, ""},
+		{"it runs for longer by now", func(w *world) { w.restarts(213, 2*time.Minute, 5*time.Minute) }, ""},
+		{"its control plane has joined 10 minutes ago", func(w *world) {
+			w.restarts(3, 20*time.Second, 30*time.Second)
+			w.Nodes[1].CreationTimestamp = ago(10 * time.Minute)
+		}, ""},
+		{"its manifest is 10 minutes old", func(w *world) {
+			w.restarts(3, 20*time.Second, 30*time.Second)
+			w.named(Scheduler + "-cp2")[0].Status.StartTime = new(ago(10 * time.Minute))
+		}, ""},
+		{"its manifest is an hour old", func(w *world) {
+			w.restarts(3, 20*time.Second, 30*time.Second)
+			w.named(Scheduler + "-cp2")[0].Status.StartTime = new(ago(time.Hour))
+		}, "Q2 Pod/kube-system/kube-scheduler-cp2"},
 		{"a StatefulSet crashes", func(w *world) {
 			w.pods = append(w.pods, made(newPod("store-0", "w1"), statefulSet, "store"), made(newPod("store-1", "w2"), statefulSet, "store"))
 			w.crash("store")
