@@ -197,6 +197,8 @@ type Cluster struct {
 	Undone []certificatesv1.CertificateSigningRequest
 	// Networks are DaemonSets that bring CNI plugins.
 	Networks []nodes.PodNetwork
+	// Listed says of a namespace outside of kube-system that pods of Networks there could be listed.
+	Listed func(namespace string) bool
 	// NotServed are built-in lists to which the API server answers that there is no such resource.
 	NotServed []string
 	// Manager is the workload that initializes Nodes, as DaemonSet/kube-system/NAME: it is judged elsewhere.

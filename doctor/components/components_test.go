@@ -35,6 +35,7 @@ func newWorld() *world {
 	w := &world{logs: map[string][]string{}, configured: []string{Proxy, DNS}}
 	w.Now, w.Kubeadm, w.PKI = now, true, "/srv/pki"
 	w.Skip = func(string) bool { return false }
+	w.Listed = func(string) bool { return true }
 	w.Faulty = func(node string) bool { return w.Skip(node) }
 	for _, name := range []string{"cp1", "cp2", "cp3", "w1", "w2"} {
 		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: ago(time.Hour)}}

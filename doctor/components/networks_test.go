@@ -38,6 +38,14 @@ func TestJudge_PodNetworks(t *testing.T) {
 			flannel(w, 4, crashed(time.Hour))
 			w.Skip = func(node string) bool { return node == "w1" }
 		}, ""},
+		{"one is not made, or not ready: pods could not be listed", func(w *world) {
+			flannel(w, 4)
+			w.Listed = func(string) bool { return false }
+		}, ""},
+		{"its controller has not seen it as it is", func(w *world) {
+			flannel(w, 4)
+			w.Networks[0].Changing = true
+		}, ""},
 		{"in kube-system, where it is a workload as others", func(w *world) {
 			flannel(w, 4)
 			w.Networks[0].Namespace = "kube-system"

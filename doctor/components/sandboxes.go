@@ -127,7 +127,7 @@ func (j *judge) networks() []finding.Finding {
 	var list []finding.Finding
 	for i := range j.Networks {
 		n := &j.Networks[i]
-		if n.Namespace == v1alpha1.Namespace || n.Ready >= n.Wanted {
+		if n.Namespace == v1alpha1.Namespace || n.Ready >= n.Wanted || n.Changing {
 			continue
 		}
 		object := daemonSet + "/" + n.Namespace + "/" + n.Name
@@ -139,7 +139,7 @@ func (j *judge) networks() []finding.Finding {
 		missing := int(n.Wanted-n.Ready) - len(pods)
 		if found := j.unready(object, pods, count, without); len(found) > 0 {
 			list = append(list, found...)
-		} else if missing > j.unsettled() && len(pods) < MostUnready {
+		} else if missing > j.unsettled() && len(pods) < MostUnready && j.Listed(n.Namespace) {
 			f := finding.ComponentMissing.New(object, count+": "+without)
 			f.Next = fmt.Sprintf("kubectl -n %s describe daemonset %s; kubectl -n %[1]s get pods -o wide", n.Namespace, n.Name)
 			list = append(list, f)

@@ -95,18 +95,28 @@ func laterVersions() []detector {
 }
 
 // withoutProxy leaves of what deviations explain: an address of a Service that does not answer, where kube-proxy is ready on no Node of the
-// manager's; Nodes without a network, where a CNI plugin lacks pods; and pools that are not found, where their kind is not there.
+// manager's; Nodes without a network, where a CNI plugin lacks a pod on each; and pools that are not found, where their kind is not there.
 func withoutProxy(v *view, f *finding.Finding, explains []finding.ID) []finding.ID {
 	switch m := v.main(); {
 	case f.ID == finding.KindMissing:
 		return []finding.ID{finding.PoolNotFound}
-	case slices.ContainsFunc(v.Networks, func(n nodes.PodNetwork) bool { return f.Object == "DaemonSet/"+n.Namespace+"/"+n.Name }):
+	case slices.ContainsFunc(v.facts.Networks, func(n nodes.PodNetwork) bool {
+		return f.Object == "DaemonSet/"+n.Namespace+"/"+n.Name && keepsDown(&n, routes(v))
+	}):
 		return []finding.ID{finding.NetworkUnavailable}
 	case f.Object != "DaemonSet/"+v1alpha1.Namespace+"/"+components.Proxy || m == nil ||
 		slices.ContainsFunc(m.pods, func(p *corev1.Pod) bool { return v.Components.ReadyOn(components.Proxy, p.Spec.NodeName) }):
 		return nil
 	}
 	return explains
+}
+
+// keepsDown tells whether each Node without a network has a pod of a CNI plugin that is not ready. One that is chained to another, as those of
+// Istio and Multus, may fail elsewhere.
+func keepsDown(n *nodes.PodNetwork, found []finding.Finding) bool {
+	return len(n.Unready) >= components.MostUnready || !slices.ContainsFunc(found, func(f finding.Finding) bool {
+		return f.ID == finding.NetworkUnavailable && !slices.ContainsFunc(n.Unready, func(p corev1.Pod) bool { return f.Object == "Node/"+p.Spec.NodeName })
+	})
 }
 
 // ofController leaves of what a controller that is switched off explains what that one does.

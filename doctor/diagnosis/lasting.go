@@ -230,7 +230,7 @@ func (v *view) inCluster() components.Cluster {
 		Kubeadm: v.Kubeadm != "", DNSAddress: v.ClusterDNS, ServicesSeen: v.notSeen(partServices) == nil, ExternalEtcd: config.Etcd.External != nil,
 		APIVersion: config.APIVersion, EtcdDataDir: config.Etcd.Local.DataDir, PKI: config.pki(),
 		ServiceSubnet: config.Networking.ServiceSubnet, PodSubnet: config.Networking.PodSubnet,
-		Undone: v.Undone, NotServed: v.notServed(), Networks: v.facts.Networks,
+		Undone: v.Undone, NotServed: v.notServed(), Networks: v.facts.Networks, Listed: v.listed,
 		// How far a Node has come into external mode says nothing of what runs there: kube-proxy tolerates every taint.
 		Skip: func(node string) bool {
 			n := v.byName[node]
@@ -242,6 +242,17 @@ func (v *view) inCluster() components.Cluster {
 		cluster.Manager = m.object
 	}
 	return cluster
+}
+
+// listed tells whether pods of CNI plugins in a namespace outside of kube-system were listed, where some were lacking.
+func (s *Snapshot) listed(namespace string) bool {
+	others := map[string]bool{}
+	for i := range s.Networks {
+		if n := s.Networks[i].Namespace; n != v1alpha1.Namespace {
+			others[n] = true
+		}
+	}
+	return s.notSeen(podsIn(namespace)) == nil && len(others) <= mostNetworks // of more it is not kept which were asked for
 }
 
 // judged compares what is in kube-system with a part of what belongs there.

@@ -26,10 +26,22 @@ func TestDiagnose_NetworkUnavailable(t *testing.T) {
 			})
 		}
 	}
-	calico := func(ready int32) func(*Snapshot) {
+	lacks := func(namespace, name string, unready ...int) func(*Snapshot) {
 		return func(s *Snapshot) {
-			s.Networks = []nodes.PodNetwork{{Namespace: "calico-system", Name: "calico-node", Wanted: 4, Ready: ready}}
+			n := nodes.PodNetwork{Namespace: namespace, Name: name, Wanted: 4, Ready: 3}
+			for _, i := range unready {
+				p := pod(name, s.Nodes[i].Name)
+				p.Namespace, p.CreationTimestamp = namespace, ago(time.Hour)
+				p.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Name: name}}
+				p.Status.Conditions[0].Status, p.Status.Conditions[0].LastTransitionTime = corev1.ConditionFalse, ago(time.Hour)
+				n.Unready = append(n.Unready, p)
+			}
+			s.Networks, s.Components = append(s.Networks, n), &components.Seen{}
 		}
+	}
+	unlisted := func(s *Snapshot) { s.NotSeen = append(s.NotSeen, NotSeen{What: podsIn("calico-system")}) }
+	ready := func(s *Snapshot) {
+		s.Networks = []nodes.PodNetwork{{Namespace: "calico-system", Name: "calico-node", Wanted: 4, Ready: 4}}
 	}
 	notReady := func(s *Snapshot) { s.Nodes[1].Status.Conditions[0].Status = corev1.ConditionFalse }
 	for _, tt := range []struct {
@@ -39,9 +51,15 @@ func TestDiagnose_NetworkUnavailable(t *testing.T) {
 	}{
 		{"no route", faults{without("NoRouteCreated", time.Hour)}, "F3(1)"},
 		{"Calico is down, and its DaemonSet not known", faults{without("CalicoIsDown", time.Hour)}, "Q19(1)"},
-		{"Calico is down, and lacks a pod", faults{without("CalicoIsDown", time.Hour), calico(3)}, "Q1(1)>Q19(1)"},
-		{"Calico restarts", faults{without("CalicoIsDown", 20*time.Second), calico(4)}, ""},
-		{"the Node is not Ready either", faults{without("CalicoIsDown", time.Hour), calico(4), notReady}, "W5(1)"},
+		{"Calico is down, and its pod is not ready", faults{without("CalicoIsDown", time.Hour), lacks("calico-system", "calico-node", 1)}, "Q2(1)>Q19(1)"},
+		{"Calico is down, and its pod on another Node is not ready", faults{without("CalicoIsDown", time.Hour), lacks("calico-system", "calico-node", 2)}, "Q2(1) Q19(1)"},
+		{"Calico is down, and a plugin that is chained to it elsewhere", faults{
+			without("CalicoIsDown", time.Hour), ready, lacks("istio-system", "istio-cni-node", 2),
+		}, "Q2(1) Q19(1)"},
+		{"Calico lacks a pod", faults{lacks("calico-system", "calico-node")}, "Q1(1)"},
+		{"Calico lacks a pod, or one is not ready: they could not be listed", faults{lacks("calico-system", "calico-node"), unlisted}, ""},
+		{"Calico restarts", faults{without("CalicoIsDown", 20*time.Second), ready}, ""},
+		{"the Node is not Ready either", faults{without("CalicoIsDown", time.Hour), ready, notReady}, "W5(1)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := words(Diagnose(newSnapshot(templates.Deployment, 3, tt.changes...))); got != tt.want {

@@ -18,6 +18,8 @@ type PodNetwork struct {
 	// Wanted is how many pods its controller wants, Ready how many are ready.
 	Wanted int32 `json:"wanted"`
 	Ready  int32 `json:"ready"`
+	// Changing says that its controller has not seen it as it is, or that it is being deleted: the numbers are of before.
+	Changing bool `json:"changing,omitempty"`
 	// Unready are its pods that are not ready, where it lacks some.
 	Unready []corev1.Pod `json:"unready,omitempty"`
 }
@@ -29,7 +31,10 @@ func PodNetworkOf(d *appsv1.DaemonSet) (PodNetwork, bool) {
 	writes := slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool {
 		return v.HostPath != nil && (strings.HasPrefix(v.HostPath.Path, "/etc/cni/net.d") || strings.HasPrefix(v.HostPath.Path, "/opt/cni/bin"))
 	})
-	n := PodNetwork{Namespace: d.Namespace, Name: d.Name, Wanted: d.Status.DesiredNumberScheduled, Ready: d.Status.NumberReady}
+	n := PodNetwork{
+		Namespace: d.Namespace, Name: d.Name, Wanted: d.Status.DesiredNumberScheduled, Ready: d.Status.NumberReady,
+		Changing: d.Status.ObservedGeneration < d.Generation || d.DeletionTimestamp != nil,
+	}
 	return n, pod.HostNetwork && writes
 }
 

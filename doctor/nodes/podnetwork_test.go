@@ -20,6 +20,13 @@ func TestCauseOf_PodNetwork(t *testing.T) {
 	if _, other := PodNetworkOf(&appsv1.DaemonSet{}); !is || other {
 		t.Fatalf("with a mount %v, without %v", is, other)
 	}
+	rolled, deleted := d.DeepCopy(), d.DeepCopy()
+	rolled.Generation, deleted.DeletionTimestamp = 2, new(metav1.Now())
+	for _, changing := range []*appsv1.DaemonSet{rolled, deleted} {
+		if n, _ := PodNetworkOf(changing); !n.Changing || crashes.Changing {
+			t.Errorf("generation %d, deleted %v: got %v", changing.Generation, changing.DeletionTimestamp, n.Changing)
+		}
+	}
 	ready, unwanted := crashes, crashes
 	ready.Ready = 3
 	unwanted.Name, unwanted.Wanted = "kube-flannel-ds-arm", 0
