@@ -319,23 +319,6 @@ func TestJudge(t *testing.T) {
 			w.lack(daemonSet, 5, 4)
 			w.Nodes[4].CreationTimestamp = ago(20 * time.Second)
 		}, ""},
-		{"the status of an agent of storage is behind its pods", func(w *world) {
-			w.lack(daemonSet, 5, 4)
-			for _, n := range w.Nodes {
-				w.pods = append(w.pods, made(newPod("other-"+n.Name, n.Name), daemonSet, "other"))
-			}
-		}, ""},
-		{"a rollout to more Nodes than pods are kept", func(w *world) {
-			w.lack(daemonSet, 200, 100)
-			for i := range 100 {
-				p := made(newPod(fmt.Sprint("other-", i), "w1"), daemonSet, "other")
-				p.CreationTimestamp, p.Status.Conditions[0].Status, p.Status.Conditions[0].LastTransitionTime = ago(8*time.Second), corev1.ConditionFalse, ago(8*time.Second)
-				if i%2 > 0 {
-					p.Spec.NodeName = "" // the scheduler is about to place it
-				}
-				w.pods = append(w.pods, p)
-			}
-		}, ""},
 		{"a quota refuses the pod of a Deployment", func(w *world) {
 			w.lack(deployment, 1, 0)
 			e := corev1.Event{Reason: "FailedCreate", Message: "pods is forbidden: exceeded quota: none", LastTimestamp: ago(time.Minute)}

@@ -1,6 +1,7 @@
 package components
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -121,6 +122,37 @@ func TestJudge_Pods(t *testing.T) {
 			w.pending(corev1.TaintNodeDiskPressure)
 			w.Nodes[0].Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeDiskPressure, Status: corev1.ConditionTrue}}
 		}, "Q7 Node/cp1"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld()
+			tt.change(w)
+			if got := w.judge(); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestJudge_Rollout: pods that are there are not told to be lacking.
+func TestJudge_Rollout(t *testing.T) {
+	for _, tt := range []row{
+		{"the status of an agent of storage is behind its pods", func(w *world) {
+			w.lack(daemonSet, 5, 4)
+			for _, n := range w.Nodes {
+				w.pods = append(w.pods, made(newPod("other-"+n.Name, n.Name), daemonSet, "other"))
+			}
+		}, ""},
+		{"a rollout to more Nodes than pods are kept", func(w *world) {
+			w.lack(daemonSet, 200, 100)
+			for i := range 100 {
+				p := made(newPod(fmt.Sprint("other-", i), "w1"), daemonSet, "other")
+				p.CreationTimestamp, p.Status.Conditions[0].Status, p.Status.Conditions[0].LastTransitionTime = ago(8*time.Second), corev1.ConditionFalse, ago(8*time.Second)
+				if i%2 > 0 {
+					p.Spec.NodeName = "" // the scheduler is about to place it
+				}
+				w.pods = append(w.pods, p)
+			}
+		}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld()
