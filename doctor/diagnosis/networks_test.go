@@ -58,6 +58,9 @@ func TestDiagnose_NetworkUnavailable(t *testing.T) {
 		}, "Q2(1) Q19(1)"},
 		{"Calico lacks a pod", faults{lacks("calico-system", "calico-node")}, "Q1(1)"},
 		{"Calico lacks a pod, or one is not ready: they could not be listed", faults{lacks("calico-system", "calico-node"), unlisted}, ""},
+		{"more namespaces lack pods than are listed", faults{
+			lacks("a", "a"), lacks("b", "b"), lacks("c", "c"), lacks("d", "d"), lacks("e", "e"), lacks("f", "f"),
+		}, ""},
 		{"Calico restarts", faults{without("CalicoIsDown", 20*time.Second), ready}, ""},
 		{"the Node is not Ready either", faults{without("CalicoIsDown", time.Hour), ready, notReady}, "W5(1)"},
 	} {

@@ -41,7 +41,12 @@ func PodNetworkOf(d *appsv1.DaemonSet) (PodNetwork, bool) {
 // withoutNetwork says what to do where a Node has no CNI plugin: one that is installed, and whose pods are not ready, need not be installed.
 func withoutNetwork(f *finding.Finding, node string, installed []PodNetwork) {
 	f.Do, f.Next = "install a CNI plugin", ""
-	broken := slices.IndexFunc(installed, func(n PodNetwork) bool { return n.Ready < n.Wanted })
+	here := func(p corev1.Pod) bool { return p.Spec.NodeName == node }
+	// one that is chained to the pod network's may lack pods elsewhere
+	broken := slices.IndexFunc(installed, func(n PodNetwork) bool { return slices.ContainsFunc(n.Unready, here) })
+	if broken < 0 {
+		broken = slices.IndexFunc(installed, func(n PodNetwork) bool { return n.Ready < n.Wanted })
+	}
 	wanted := slices.ContainsFunc(installed, func(n PodNetwork) bool { return n.Wanted > 0 })
 	switch {
 	case broken >= 0:
@@ -56,7 +61,7 @@ func withoutNetwork(f *finding.Finding, node string, installed []PodNetwork) {
 	// logs daemonset/NAME would show a pod of any Node
 	logs := fmt.Sprintf("kubectl -n %s get pods --field-selector spec.nodeName=%s -o name | xargs -n 1 kubectl -n %[1]s logs --all-containers --tail=20",
 		n.Namespace, node)
-	if at := slices.IndexFunc(n.Unready, func(p corev1.Pod) bool { return p.Spec.NodeName == node }); at >= 0 {
+	if at := slices.IndexFunc(n.Unready, here); at >= 0 {
 		logs = fmt.Sprintf("kubectl -n %s logs %s --all-containers --tail=20", n.Namespace, n.Unready[at].Name)
 	}
 	f.Next = fmt.Sprintf("kubectl -n %s describe daemonset %s; %s", n.Namespace, n.Name, logs)

@@ -35,6 +35,8 @@ func TestCauseOf_PodNetwork(t *testing.T) {
 	here.Unready = append(slices.Clone(elsewhere.Unready),
 		corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "kube-flannel-w1"}, Spec: corev1.PodSpec{NodeName: "w1"}})
 	nowhere.Wanted = 0
+	chained := elsewhere
+	chained.Namespace, chained.Name = "istio-system", "istio-cni-node"
 	node := newNode("w1", func(n *corev1.Node) {
 		n.Status.Conditions = []corev1.NodeCondition{{
 			Type: corev1.NodeReady, Status: corev1.ConditionFalse, Message: "NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized",
@@ -53,6 +55,8 @@ func TestCauseOf_PodNetwork(t *testing.T) {
 		{"its pod on another Node crashes", []PodNetwork{elsewhere}, "correct what keeps", "kubectl -n kube-flannel describe daemonset kube-flannel-ds; " +
 			"kubectl -n kube-flannel get pods --field-selector spec.nodeName=w1 -o name | xargs -n 1 kubectl -n kube-flannel logs "},
 		{"its pod on the Node crashes", []PodNetwork{here}, "correct what keeps", "kubectl -n kube-flannel describe daemonset kube-flannel-ds; " +
+			"kubectl -n kube-flannel logs kube-flannel-w1 --all-containers --tail=20"},
+		{"its pod on the Node crashes, and one of a plugin that is chained to it elsewhere", []PodNetwork{chained, here}, "correct what keeps", "kubectl -n kube-flannel describe daemonset kube-flannel-ds; " +
 			"kubectl -n kube-flannel logs kube-flannel-w1 --all-containers --tail=20"},
 		{"its pods crash", []PodNetwork{ready, crashes}, "correct what keeps", "kubectl -n kube-flannel describe daemonset kube-flannel-ds"},
 	} {
