@@ -15,6 +15,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/templates"
 )
 
 var now = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
@@ -296,7 +297,7 @@ func TestJudge(t *testing.T) {
 		{"schedulers hold no election, and the Lease is of before", func(w *world) {
 			w.Leases[1].Spec.RenewTime = &metav1.MicroTime{Time: now.Add(-5 * time.Hour)}
 			for _, p := range w.named(Scheduler) {
-				p.Spec.Containers[0].Command = []string{Scheduler, "--leader-elect=false"}
+				templates.OwnContainer(&p.Spec, Scheduler).Command = []string{Scheduler, "--leader-elect=false"}
 			}
 		}, ""},
 		{"a Node that is not Ready has said so", func(w *world) {

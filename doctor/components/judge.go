@@ -13,6 +13,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/templates"
 )
 
 // Settling is how long a pod may be unready, and a Node be there, until that is a deviation: images are pulled, probes pass.
@@ -336,7 +337,7 @@ func (j *judge) lease(c Component) []finding.Finding {
 	elects, alone := false, false
 	for _, p := range j.of(c.Name) {
 		if nodes.IsPodReady(p) {
-			off := argument(&p.Spec.Containers[0], "leader-elect") == "false" // it works without the Lease
+			off := argument(templates.OwnContainer(&p.Spec, c.Name), "leader-elect") == "false" // it works without the Lease
 			elects, alone = elects || !off, alone || off
 		}
 	}

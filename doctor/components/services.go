@@ -16,6 +16,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/nodestatus"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/templates"
 )
 
 // Service is one of the Services that every cluster depends on: the API server's, and that of DNS.
@@ -163,7 +164,7 @@ func (j *judge) servers(s *Service) []finding.Finding {
 
 // advertises is the address that an API server writes among the endpoints, where its flags tell.
 func advertises(p *corev1.Pod) (netip.Addr, bool) {
-	c := &p.Spec.Containers[0]
+	c := templates.OwnContainer(&p.Spec, APIServer)
 	a, err := netip.ParseAddr(argument(c, "advertise-address"))
 	return a.Unmap(), err == nil && argument(c, "endpoint-reconciler-type") == ""
 }

@@ -153,7 +153,8 @@ func TestDiagnose_UnreachedKubelets(t *testing.T) {
 		blind  bool
 	}{
 		{
-			"no way", NotSeen{Message: "4 of 4 kubelets did not answer, such as cp1: error trying to reach service: dial tcp 198.18.0.10:10250: i/o timeout"},
+			"no way",
+			NotSeen{Message: "4 of 4 kubelets did not answer, such as cp1: error trying to reach service: dial tcp 198.18.0.10:10250: i/o timeout"},
 			nil, "T4(1)", true,
 		},
 		{"its certificate", NotSeen{Reason: metav1.StatusReasonUnauthorized, Message: "Unauthorized"}, nil, "T4(1)", true},
