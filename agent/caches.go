@@ -28,7 +28,7 @@ type caches struct {
 	apiServers                                            *apiServers
 	starts                                                *starts
 	reader                                                *reader
-	unready                                               announce.Unready
+	unready                                               announce.Sightings
 	heard                                                 atomic.Int64 // when there was the last event, in nanoseconds
 	viewed                                                atomic.Int64 // when there was the last view, too
 }
@@ -71,7 +71,7 @@ func newCaches(config *rest.Config) (*caches, error) {
 	c.passwords, c.tokens = newPasswords(client.CoreV1().Secrets(v1alpha1.Namespace),
 		func() []*v1alpha1.BGPPeer { return objects.List[*v1alpha1.BGPPeer](c.peers.GetStore()) },
 		func() []*v1alpha1.AddressPool { return objects.List[*v1alpha1.AddressPool](c.pools.GetStore()) })
-	c.starts, c.unready = &starts{list: ours.NodeAgents.List}, announce.Unready{}
+	c.starts, c.unready = &starts{list: ours.NodeAgents.List}, announce.Sightings{}
 	for _, informer := range c.all() {
 		if err := informer.SetTransform(lean); err != nil {
 			return nil, fmt.Errorf("prepare informer: %w", err)

@@ -47,7 +47,7 @@ type holder struct {
 	retry   *time.Timer
 	members []member                // the oldest Node first, so that one that comes new cannot outvote it
 	nodes   map[string]*corev1.Node // as the API server last listed them; nil before
-	seen    sightings
+	seen    announce.Sightings
 }
 
 // hold is called with each change of the API server's health. Draining tells the others that theirs are better. An

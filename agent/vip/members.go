@@ -26,7 +26,7 @@ func (h *holder) learn(nodes []corev1.Node, pods []corev1.Pod) error {
 	defer h.mu.Unlock()
 	slices.SortFunc(nodes, older)
 	var members []member
-	known, seen := map[string]*corev1.Node{}, map[string]bool{}
+	known, there := map[string]*corev1.Node{}, map[string]bool{}
 	for i := range nodes {
 		n := &nodes[i]
 		known[n.Name] = n
@@ -37,9 +37,9 @@ func (h *holder) learn(nodes []corev1.Node, pods []corev1.Pod) error {
 		if n.Name == h.self {
 			m.Address = h.here()
 		} else {
-			age := func(name string, since time.Time) (least, most time.Duration) {
-				seen[name] = true
-				return h.seen.age(name, since, h.now())
+			age := func(name string, ready bool, since time.Time) (least, most time.Duration) {
+				there[name] = true
+				return h.seen.Age(name, ready, since, h.now())
 			}
 			noKubelet, noPod := unheard(n, age), podSilent(pods, n.Name, h.silent(n.Name), age)
 			m.Silent = noKubelet || noPod
@@ -51,8 +51,8 @@ func (h *holder) learn(nodes []corev1.Node, pods []corev1.Pod) error {
 	if known[h.self] == nil {
 		return nil
 	}
-	if pods != nil {
-		h.seen.forget(seen)
+	if pods != nil { // any kubelet may make pods
+		h.seen.Forget(func(name string) bool { return there[name] })
 	}
 	if !slices.Equal(members, h.members) {
 		if err := writeMembers(h.file, members); err != nil {
@@ -79,8 +79,9 @@ func (h *holder) here() netip.Addr {
 func unheard(n *corev1.Node, age ages) bool {
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {
-			_, most := age("node/"+n.Name, c.LastTransitionTime.Time)
-			return most > memberFor && c.Status == corev1.ConditionUnknown
+			unknown := c.Status == corev1.ConditionUnknown
+			_, most := age("node/"+n.Name, !unknown, c.LastTransitionTime.Time)
+			return unknown && most > memberFor
 		}
 	}
 	return false

@@ -26,6 +26,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/agent/metrics"
 	"github.com/ccmadm/ccmadm/api/config"
+	"github.com/ccmadm/ccmadm/provider/announce"
 	"github.com/ccmadm/ccmadm/provider/announce/l2"
 	"github.com/ccmadm/ccmadm/provider/changes"
 )
@@ -142,7 +143,7 @@ func newHolder(o Options) (*holder, error) {
 	}
 	members[i].Address, members[i].Silent = o.NodeAddress, false
 	h := &holder{
-		self: o.NodeName, address: o.Address, ifi: o.Interface, file: o.MembersFile, members: members, now: time.Now, seen: sightings{},
+		self: o.NodeName, address: o.Address, ifi: o.Interface, file: o.MembersFile, members: members, now: time.Now, seen: announce.Sightings{},
 		cut: errors.New("the network interfaces have not been read yet"),
 	}
 	return h, removeFromLoopback(o.Address) // what a process that was killed has left there

@@ -31,7 +31,7 @@ func holderOf(t *testing.T, members ...string) (*holder, *announce.View) {
 	told := &announce.View{}
 	h := &holder{
 		self: "a", address: addr("192.0.2.10"), ifi: "eth0", file: filepath.Join(t.TempDir(), "members.json"),
-		now: time.Now, seen: sightings{}, set: func(v *announce.View) { *told = *v }, owns: func(netip.Addr) bool { return false },
+		now: time.Now, seen: announce.Sightings{}, set: func(v *announce.View) { *told = *v }, owns: func(netip.Addr) bool { return false },
 	}
 	for i, name := range members {
 		h.members = append(h.members, member{Name: name, Address: addr("192.0.2." + strconv.Itoa(11+i))})
@@ -174,7 +174,7 @@ func TestPodSilent(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(time.Now().Add(-time.Hour))}, Spec: corev1.PodSpec{NodeName: "b"},
 		}}, false, true},
 	} {
-		age := func(_ string, since time.Time) (least, most time.Duration) {
+		age := func(_ string, _ bool, since time.Time) (least, most time.Duration) {
 			return time.Since(since), time.Since(since)
 		}
 		if got := podSilent(tt.pods, "b", tt.was, age); got != tt.want {

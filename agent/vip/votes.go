@@ -2,7 +2,6 @@ package vip
 
 import (
 	"context"
-	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -49,7 +48,7 @@ func podSilent(pods []corev1.Pod, node string, was bool, age ages) bool {
 		}
 		found = true
 		ready, since := readySince(p)
-		if least, most := age(p.Name, since); ready && (!was || least >= podBackFor) || !ready && !was && most < podSilentFor {
+		if least, most := age(p.Name, ready, since); ready && (!was || least >= podBackFor) || !ready && !was && most < podSilentFor {
 			silent = false
 		}
 	}
@@ -67,33 +66,4 @@ func readySince(p *corev1.Pod) (ready bool, since time.Time) {
 }
 
 // ages tells for how long something is as it is, since the time that is said of it: at least by this machine's clock, and at most by either.
-type ages func(name string, since time.Time) (least, most time.Duration)
-
-// sightings remember since when Nodes and pods are as they are, by this machine's own clock. That of the machine which says so may be an
-// hour ahead: the Node of a pod that is Ready again would have no vote for as long.
-type sightings map[string]sighting
-
-type sighting struct {
-	// said is the time of the change, by the clock of the machine that says so, and seen when this process learned of it.
-	said, seen time.Time
-	// first: this process knew no other state before, and goes by the other clock alone.
-	first bool
-}
-
-func (s sightings) age(name string, said, now time.Time) (least, most time.Duration) {
-	last, known := s[name]
-	if !known || !last.said.Equal(said) {
-		last = sighting{said: said, seen: now, first: !known}
-		s[name] = last
-	}
-	least, most = now.Sub(last.seen), max(now.Sub(last.seen), now.Sub(said))
-	if last.first {
-		least = most
-	}
-	return least, most
-}
-
-// forget drops what has none of the names: any kubelet may make pods.
-func (s sightings) forget(names map[string]bool) {
-	maps.DeleteFunc(s, func(name string, _ sighting) bool { return !names[name] })
-}
+type ages func(name string, ready bool, since time.Time) (least, most time.Duration)

@@ -2,7 +2,6 @@ package announce
 
 import (
 	"cmp"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -21,10 +20,10 @@ const silentFor = 40 * time.Second
 // SetMembers fills in who has a vote, and where. The control planes come first: the first of all decides in case of a
 // draw. Fresh says that the API server has been heard lately; if not, the Members stay empty, which means those of
 // before, since nothing is known of Nodes that do not report.
-func (v *View) SetMembers(now time.Time, fresh bool, unready Unready) {
+func (v *View) SetMembers(now time.Time, fresh bool, seen Sightings) {
 	v.Addresses = map[string]netip.Addr{}
 	v.Gone = map[string]bool{}
-	maps.DeleteFunc(unready, func(name string, _ *unreadyNode) bool { return v.Nodes[name] == nil })
+	seen.Forget(func(name string) bool { return v.Nodes[name] != nil })
 	var reporting []string
 	for name, node := range v.Nodes {
 		if addresses := nodestatus.InternalIPs(node); len(addresses) > 0 {
@@ -38,7 +37,7 @@ func (v *View) SetMembers(now time.Time, fresh bool, unready Unready) {
 		if agent == nil {
 			continue
 		}
-		if agent.Silent() || unready.silent(node, now) {
+		if agent.Silent() || unheard(node, now, seen) {
 			v.Silent = append(v.Silent, name)
 		}
 		reporting = append(reporting, name)
@@ -108,38 +107,17 @@ func outOfService(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
 }
 
-// Unready remembers since when Nodes are not Ready, by this machine's own clock. That of the machine which says so may be
-// an hour off: an agent that compares the two would know other members than the rest for as long.
-type Unready map[string]*unreadyNode
-
-type unreadyNode struct {
-	// said is since when the Node is not Ready, by the clock of who says so.
-	said time.Time
-	// seen is when this agent learned of it; started, that it knew no other state of that Node before.
-	seen    time.Time
-	started bool
-}
-
-// silent reports whether the Node's kubelet has not been heard of for a while. An agent that starts goes by the clock of
-// who said so, too: then a Node that has been off for long has no vote from the start.
-func (u Unready) silent(node *corev1.Node, now time.Time) bool {
+// unheard reports whether the Node is not Ready for [silentFor]. An agent that starts goes by the clock of the machine that said so, too: then
+// a Node that has been off for long has no vote from the start.
+func unheard(node *corev1.Node, now time.Time, seen Sightings) bool {
 	at := slices.IndexFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady })
 	if at < 0 {
 		return false
 	}
-	c, known := node.Status.Conditions[at], u[node.Name]
-	if known == nil {
-		known = &unreadyNode{started: true}
-		u[node.Name] = known
-	}
-	if c.Status == corev1.ConditionTrue {
-		*known = unreadyNode{}
-		return false
-	}
-	if said := c.LastTransitionTime.Time; !known.said.Equal(said) || known.seen.IsZero() {
-		*known = unreadyNode{said: said, seen: now, started: known.started && known.seen.IsZero()}
-	}
-	return now.Sub(known.seen) > silentFor || known.started && now.Sub(known.said) > silentFor
+	c := &node.Status.Conditions[at]
+	ready := c.Status == corev1.ConditionTrue
+	least, _ := seen.Age(node.Name, ready, c.LastTransitionTime.Time, now)
+	return !ready && least > silentFor
 }
 
 // SetBound fills in what binds an agent that starts, according to the reports as the API server has them now. Where each agent has a vote,

@@ -37,7 +37,7 @@ func TestView_SetMembers(t *testing.T) {
 	}
 	dead := v.Agents["dead"]
 	dead.Annotations = map[string]string{v1alpha1.AgentSilentAnnotation: dead.Status.Renewed()}
-	v.SetMembers(now, true, Unready{})
+	v.SetMembers(now, true, Sightings{})
 	for what, lists := range map[string][2][]string{
 		"members": {{"cp2", "a", "b"}, v.Members},
 		"silent":  {{"cp1", "dead"}, v.Silent},
@@ -49,7 +49,7 @@ func TestView_SetMembers(t *testing.T) {
 	}
 	dead.Status.RenewTime = metav1.NowMicro()
 	again := View{Nodes: v.Nodes, Agents: v.Agents}
-	if again.SetMembers(now, true, Unready{}); !slices.Contains(again.Members, "dead") {
+	if again.SetMembers(now, true, Sightings{}); !slices.Contains(again.Members, "dead") {
 		t.Errorf("it reports again, and has no vote: %v", again.Members)
 	}
 	want := map[string]bool{"off": true, "deleted": true}
@@ -63,7 +63,7 @@ func TestView_SetMembers_Clocks(t *testing.T) {
 	for _, off := range []time.Duration{0, time.Hour, -time.Hour} {
 		t.Run(off.String(), func(t *testing.T) {
 			start := time.Now()
-			unready := Unready{}
+			unready := Sightings{}
 			v := View{Nodes: map[string]*corev1.Node{}, Agents: map[string]*v1alpha1.NodeAgent{}}
 			say := func(name string, status corev1.ConditionStatus, since time.Duration) {
 				v.Nodes[name] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}

@@ -45,7 +45,7 @@ func (v *voting) decide(silent ...string) (members, all []string) {
 		}
 		view.Agents[name] = agent
 	}
-	view.SetMembers(v.start, true, Unready{})
+	view.SetMembers(v.start, true, Sightings{})
 	return view.Members, view.All
 }
 
@@ -127,7 +127,7 @@ func TestView_SetBound_WithoutVote(t *testing.T) {
 			agents = append(agents, *agent)
 		}
 		v.Node = "w05"
-		v.SetMembers(v.start, true, Unready{})
+		v.SetMembers(v.start, true, Sightings{})
 		v.SetBound(agents)
 		if diff := cmp.Diff([][]string{voters}, v.Bound); diff != "" {
 			t.Errorf("of %d Nodes %v are silent: bound (-want +got):\n%s", tt.nodes, tt.silent, diff)
