@@ -50,6 +50,7 @@ GOBUILD := go build -tags grpcnotrace -ldflags '$(LDFLAGS)'
 # ccmadm is copied to every machine, and may have 40,000,000 bytes (release/binary.go). Only what Go spends its time in is inlined in
 # it: the runtime, locks and cryptography. With everything inlined it has a tenth more, and reads 20,000 objects as fast.
 INLINED  := runtime internal crypto sync
+# Lists of large structs are sorted by slices.SortStableFunc, whose code for each of them is 10 to 20 kB less than SortFunc's.
 # HTTP/2 is in it once, that of golang.org/x/net, which client-go uses: net/http's own copy has half a megabyte.
 CLIBUILD := go build -tags grpcnotrace,nethttpomithttp2 -gcflags=all=-l $(INLINED:%=-gcflags=%/...=) -ldflags '$(LDFLAGS) -funcalign=1'
 CCM     := ghcr.io/ccmadm/cloud-controller-manager:$(VERSION)

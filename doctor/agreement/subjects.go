@@ -211,8 +211,8 @@ func sameDomain(a, b string) bool {
 	})
 }
 
-// sameServer compares two addresses, and the ports of one name: what a name stands for is not known here, and two may be of one server. An address of the machine itself is that of a
-// proxy on each machine.
+// sameServer compares two addresses, and the ports of one name: what a name stands for is not known here, and two may be of one server. An
+// address of the machine itself is that of a proxy on each machine.
 func sameServer(a, b string) bool {
 	first, firstPort := split(a)
 	second, secondPort := split(b)

@@ -232,18 +232,28 @@ func (j *judge) withoutPod(c Component, w *Workload) []finding.Finding {
 
 // lacks is how many of its pods are not there. The status of a DaemonSet is behind its pods for a moment in each rollout.
 func (j *judge) lacks(w *Workload) int {
-	return int(w.Wanted) - max(len(w.Nodes), int(w.Ready)+j.failing(w))
+	return int(w.Wanted) - max(len(w.Nodes), int(w.Ready)+len(j.failing(w)))
 }
 
-// failing is how many of its pods are there and not ready.
-func (j *judge) failing(w *Workload) int {
-	count := 0
+// failing are its pods that are there and not ready.
+func (j *judge) failing(w *Workload) []*corev1.Pod {
+	var pods []*corev1.Pod
 	for i := range j.Unready {
-		if kind, name := Owner(&j.Unready[i]); kind == w.Kind && name == w.Name {
-			count++
+		p := &j.Unready[i]
+		if kind, name := Owner(p); kind == w.Kind && name == w.Name && !leftOver(p) {
+			pods = append(pods, p)
 		}
 	}
-	return count
+	return pods
+}
+
+// node is that of a name; nil: it was not seen.
+func (j *judge) node(name string) *corev1.Node {
+	i := slices.IndexFunc(j.Nodes, func(n corev1.Node) bool { return n.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &j.Nodes[i]
 }
 
 // selects tells whether the nodeSelector of its pods matches a Node.
@@ -285,7 +295,7 @@ func (j *judge) noneReady(c Component, w *Workload) []finding.Finding {
 	if list := j.podsOf(w, c.Without); len(list) > 0 || j.waitsForNodes() {
 		return list
 	}
-	if slices.ContainsFunc(j.Unready, func(p corev1.Pod) bool { _, name := Owner(&p); return name == w.Name && !leftOver(&p) }) {
+	if len(j.failing(w)) > 0 {
 		return nil // they have just been made
 	}
 	f := finding.ComponentMissing.New(w.object(), fmt.Sprintf("%s: 0 of %d pods are ready, and none is there: %s", w.Name, w.Wanted, c.Without))
@@ -299,14 +309,7 @@ func (j *judge) waitsForNodes() bool {
 
 // podsOf are deviations of a workload's pods.
 func (j *judge) podsOf(w *Workload, without string) []finding.Finding {
-	var pods []*corev1.Pod
-	for i := range j.Unready {
-		p := &j.Unready[i]
-		if kind, name := Owner(p); kind == w.Kind && name == w.Name && !leftOver(p) {
-			pods = append(pods, p)
-		}
-	}
-	return j.unready(w.object(), pods, fmt.Sprintf("%s: %d of %d pods are ready", w.Name, w.Ready, w.Wanted), without)
+	return j.unready(w.object(), j.failing(w), fmt.Sprintf("%s: %d of %d pods are ready", w.Name, w.Ready, w.Wanted), without)
 }
 
 // refusal is the latest Event by which a workload, or what it has made, was told that it may not make a pod. Nil: none.

@@ -84,9 +84,8 @@ func (j *judge) restarting(component string, pods []*corev1.Pod) []finding.Findi
 // joined tells whether a static pod was written, or its Node has joined, a short time ago.
 func (j *judge) joined(p *corev1.Pod) bool {
 	young := func(t *metav1.Time) bool { return t != nil && j.Now.Sub(t.Time) < joins }
-	return young(p.Status.StartTime) || slices.ContainsFunc(j.Nodes, func(n corev1.Node) bool {
-		return n.Name == p.Spec.NodeName && young(&n.CreationTimestamp)
-	})
+	n := j.node(p.Spec.NodeName)
+	return young(p.Status.StartTime) || n != nil && young(&n.CreationTimestamp)
 }
 
 // outlasts tells whether the present run of a container is longer than twice the last one, so that the cause may be gone.

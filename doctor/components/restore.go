@@ -6,11 +6,8 @@ import (
 	"net/netip"
 	"net/url"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/ccmadm/ccmadm/api/nodestatus"
 	"github.com/ccmadm/ccmadm/machine"
@@ -87,12 +84,10 @@ func (j *judge) advertised(node string) netip.Addr {
 			return address
 		}
 	}
-	i := slices.IndexFunc(j.Nodes, func(n corev1.Node) bool { return n.Name == node })
-	if i < 0 {
-		return netip.Addr{}
-	}
-	for _, address := range nodestatus.InternalIPs(&j.Nodes[i]) {
-		return address
+	if n := j.node(node); n != nil {
+		for _, address := range nodestatus.InternalIPs(n) {
+			return address
+		}
 	}
 	return netip.Addr{}
 }

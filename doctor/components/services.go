@@ -172,8 +172,8 @@ func advertises(p *corev1.Pod) (netip.Addr, bool) {
 // unstated says that a Node does not state the address that its API server advertises. Alone that is no fault: the address may be on a
 // network of its own.
 func (j *judge) unstated(node string, advertised netip.Addr) string {
-	at := slices.IndexFunc(j.Nodes, func(n corev1.Node) bool { return n.Name == node })
-	if at < 0 || len(nodestatus.InternalIPs(&j.Nodes[at])) == 0 || hasAddress(&j.Nodes[at], advertised) {
+	n := j.node(node)
+	if n == nil || len(nodestatus.InternalIPs(n)) == 0 || hasAddress(n, advertised) {
 		return ""
 	}
 	return ", and its Node does not state that address"

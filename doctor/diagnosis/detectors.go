@@ -41,8 +41,8 @@ func detectors() []detector {
 		{"permissions", []string{partPods}, permissions, slices.Concat(stopped, leaderless, []finding.ID{finding.ManagerFails}), byVerbs, true},
 		{"requests", []string{partKubeadm, partNodes}, ofSnapshot(func(s *Snapshot) []finding.Finding { return requests.Judge(s.Served) }), []finding.ID{finding.NoPod, finding.ComponentMissing}, saying(finding.WriteRefused, "new pod of"), true},
 		{"configurations", nil, ofSnapshot(unusable), nil, nil, false},
-		{"components that kubeadm made", []string{partKubeadm, partNodes, partPods, partDeployments, partDaemonSets}, judged(components.JudgeKubeadm), []finding.ID{"C2"}, withoutProxy, true},
-		{"components", []string{partNodes, partPods, partDeployments, partDaemonSets}, deviations, []finding.ID{"C2"}, withoutProxy, true},
+		{"components that kubeadm made", []string{partKubeadm, partNodes, partPods, partDeployments, partDaemonSets}, judged(components.JudgeKubeadm), []finding.ID{"C2"}, byWorkload, true},
+		{"components", []string{partNodes, partPods, partDeployments, partDaemonSets}, deviations, []finding.ID{"C2"}, byWorkload, true},
 		{"Services that every cluster depends on", []string{partKubeadm, partServices, partPods, partDeployments, partDaemonSets}, judged(components.JudgeServices), nil, nil, false},
 		{"what is switched off", []string{partKubeadm}, judged(components.JudgeSwitches), []finding.ID{finding.NotSigned, finding.ClientRequest}, ofController(), true},
 		{"networks that Nodes are given", []string{partKubeadm, partNodes}, judged(components.JudgeNetworks), nil, nil, false},
@@ -94,9 +94,9 @@ func laterVersions() []detector {
 	}
 }
 
-// withoutProxy leaves of what deviations explain: an address of a Service that does not answer, where kube-proxy is ready on no Node of the
+// byWorkload leaves of what deviations explain what hangs on their workload: an address of a Service that does not answer, where kube-proxy is ready on no Node of the
 // manager's; Nodes without a network, where a CNI plugin lacks a pod on each; and pools that are not found, where their kind is not there.
-func withoutProxy(v *view, f *finding.Finding, explains []finding.ID) []finding.ID {
+func byWorkload(v *view, f *finding.Finding, explains []finding.ID) []finding.ID {
 	switch m := v.main(); {
 	case f.ID == finding.KindMissing:
 		return []finding.ID{finding.PoolNotFound}

@@ -51,8 +51,8 @@ func withoutNetwork(installed []nodes.PodNetwork, node string, c *corev1.NodeCon
 	if len(installed) > 0 {
 		in = "-n " + installed[0].Namespace
 	}
-	if at := slices.IndexFunc(installed, func(n nodes.PodNetwork) bool { return n.Ready < n.Wanted }); at >= 0 {
-		in = "-n " + installed[at].Namespace
+	if n := nodes.LackingNetwork(installed, node); n != nil {
+		in = "-n " + n.Namespace
 	}
 	f.Next = "kubectl " + in + " get pods -o wide --field-selector spec.nodeName=" + node
 	return f

@@ -133,8 +133,8 @@ func (d *Diagnosis) Findings() []finding.Finding {
 	return list
 }
 
-// Blind says that Nodes, or what every cluster has in kube-system, could not be read, or that no kubelet answered: that nothing was found then is no sign of health. Of a
-// machine that does not know where its cluster is, nothing more was asked than what it tells itself.
+// Blind says that Nodes, or what every cluster has in kube-system, could not be read, or that no kubelet answered: that nothing was found then
+// is no sign of health. Of a machine that does not know where its cluster is, nothing more was asked than what it tells itself.
 func (d *Diagnosis) Blind() bool { return len(d.Unread()) > 0 }
 
 // Unread are the parts for which a diagnosis is blind.

@@ -245,8 +245,14 @@ func some(names []string, most int) string { return finding.Clean(nodes.Some(nam
 // waits reports whether a Node has not come as far as being initialized, and has not just joined.
 func (v *view) waits() bool {
 	return slices.ContainsFunc(v.report.Nodes, func(s nodes.Status) bool {
-		return s.State < nodes.Initialized && v.since(v.byName[s.Node].CreationTimestamp.Time) > components.Settling
+		return s.State < nodes.Initialized && !v.hasJustJoined(s.Node)
 	})
+}
+
+// hasJustJoined tells whether a Node is so young that much is missing there which nothing is wrong with.
+func (v *view) hasJustJoined(node string) bool {
+	n := v.byName[node]
+	return n != nil && v.since(n.CreationTimestamp.Time) <= components.Settling
 }
 
 // onTheWay is what each Node has for some seconds after it has joined: nothing is wrong yet.
@@ -260,7 +266,7 @@ func waitingNodes(v *view) []finding.Finding {
 	for _, s := range v.report.Nodes {
 		if s.Cause != nil {
 			list = append(list, *s.Cause)
-			if n := v.byName[s.Node]; n != nil && v.since(n.CreationTimestamp.Time) < components.Settling && slices.Contains(onTheWay(), s.Cause.ID) {
+			if v.hasJustJoined(s.Node) && slices.Contains(onTheWay(), s.Cause.ID) {
 				list[len(list)-1].Severity = finding.SeverityNote
 			}
 		}

@@ -38,31 +38,47 @@ func PodNetworkOf(d *appsv1.DaemonSet) (PodNetwork, bool) {
 	return n, pod.HostNetwork && writes
 }
 
+// LackingNetwork is the one that lacks a ready pod: of several, that with one on the Node which is not ready, since one that is chained to the
+// pod network's may lack pods elsewhere. Nil: none lacks any.
+func LackingNetwork(installed []PodNetwork, node string) *PodNetwork {
+	var lacking *PodNetwork
+	for i := range installed {
+		switch n := &installed[i]; {
+		case n.unreadyOn(node) != nil:
+			return n
+		case lacking == nil && n.Ready < n.Wanted:
+			lacking = n
+		}
+	}
+	return lacking
+}
+
+// unreadyOn is its pod on a Node that is not ready; nil: none was seen.
+func (n *PodNetwork) unreadyOn(node string) *corev1.Pod {
+	at := slices.IndexFunc(n.Unready, func(p corev1.Pod) bool { return p.Spec.NodeName == node })
+	if at < 0 {
+		return nil
+	}
+	return &n.Unready[at]
+}
+
 // withoutNetwork says what to do where a Node has no CNI plugin: one that is installed, and whose pods are not ready, need not be installed.
 func withoutNetwork(f *finding.Finding, node string, installed []PodNetwork) {
 	f.Do, f.Next = "install a CNI plugin", ""
-	here := func(p corev1.Pod) bool { return p.Spec.NodeName == node }
-	// one that is chained to the pod network's may lack pods elsewhere
-	broken := slices.IndexFunc(installed, func(n PodNetwork) bool { return slices.ContainsFunc(n.Unready, here) })
-	if broken < 0 {
-		broken = slices.IndexFunc(installed, func(n PodNetwork) bool { return n.Ready < n.Wanted })
+	n := LackingNetwork(installed, node)
+	if n == nil {
+		if len(installed) == 0 || slices.ContainsFunc(installed, func(n PodNetwork) bool { return n.Wanted > 0 }) {
+			return // one that wants no pod may be for another architecture
+		}
+		n = &installed[0]
 	}
-	wanted := slices.ContainsFunc(installed, func(n PodNetwork) bool { return n.Wanted > 0 })
-	switch {
-	case broken >= 0:
-	case wanted || len(installed) == 0: // one that wants no pod may be for another architecture
-		return
-	default:
-		broken = 0
-	}
-	n := &installed[broken]
 	f.Message += fmt.Sprintf("; DaemonSet/%s/%s brings a CNI plugin, and %d of %d of its pods are ready", n.Namespace, n.Name, n.Ready, n.Wanted)
 	f.Do = "correct what keeps the DaemonSet's pods from being ready"
 	// logs daemonset/NAME would show a pod of any Node
 	logs := fmt.Sprintf("kubectl -n %s get pods --field-selector spec.nodeName=%s -o name | xargs -n 1 kubectl -n %[1]s logs --all-containers --tail=20",
 		n.Namespace, node)
-	if at := slices.IndexFunc(n.Unready, here); at >= 0 {
-		logs = fmt.Sprintf("kubectl -n %s logs %s --all-containers --tail=20", n.Namespace, n.Unready[at].Name)
+	if p := n.unreadyOn(node); p != nil {
+		logs = fmt.Sprintf("kubectl -n %s logs %s --all-containers --tail=20", n.Namespace, p.Name)
 	}
 	f.Next = fmt.Sprintf("kubectl -n %s describe daemonset %s; %s", n.Namespace, n.Name, logs)
 }
