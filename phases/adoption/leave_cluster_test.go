@@ -162,6 +162,18 @@ func TestCluster_Leave_KubeletWithoutNodeIP(t *testing.T) {
 	t.Run("by hand", func(t *testing.T) { leaveByHandUntold(t, m, client) })
 }
 
+// workerOf is a machine whose kubelet is that of a Node.
+func workerOf(t *testing.T, node string) *machine.Machine {
+	t.Helper()
+	worker, _ := phasestest.KubeletOf(t)
+	identity, err := phasestest.Cluster.Kubeconfig("system:node:"+node, "system:nodes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	machinetest.Put(t, worker, machine.KubeletConf, string(identity))
+	return worker
+}
+
 // leaveByHandUntold takes w1 out, whose kubelet tells nothing: only its machine says that it has left.
 func leaveByHandUntold(t *testing.T, m *machine.Machine, client kubernetes.Interface) {
 	t.Helper()
@@ -192,12 +204,7 @@ func leaveByHandUntold(t *testing.T, m *machine.Machine, client kubernetes.Inter
 	if err := <-byOlder; err != nil {
 		t.Errorf("the note was removed by hand: %v\n%s", err, out)
 	}
-	worker, _ := phasestest.KubeletOf(t)
-	identity, err := phasestest.Cluster.Kubeconfig("system:node:w1", "system:nodes")
-	if err != nil {
-		t.Fatal(err)
-	}
-	machinetest.Put(t, worker, machine.KubeletConf, string(identity))
+	worker := workerOf(t, "w1")
 	done := make(chan error, 1)
 	go func() { done <- a.leave(t.Context(), n) }()
 	<-asked

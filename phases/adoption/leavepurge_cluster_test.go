@@ -160,13 +160,8 @@ func TestCluster_Leave_PurgeByHand(t *testing.T) {
 		t.Errorf("the note is left: %v", err)
 	}
 
-	worker, _ := phasestest.KubeletOf(t)
+	worker := workerOf(t, "w1")
 	machinetest.Put(t, worker, machine.KubeadmConfig, "of a day long ago")
-	identity, err := phasestest.Cluster.Kubeconfig("system:node:w1", "system:nodes")
-	if err != nil {
-		t.Fatal(err)
-	}
-	machinetest.Put(t, worker, machine.KubeletConf, string(identity))
 	done := make(chan error, 1)
 	go func() { done <- a.leave(t.Context(), n) }()
 	<-asked
