@@ -35,6 +35,7 @@ const (
 // +kubebuilder:printcolumn:name="Assigned",type=integer,JSONPath=`.status.assigned`
 // +kubebuilder:printcolumn:name="Available",type=string,JSONPath=`.status.available`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Prefix",type=string,priority=1,JSONPath=`.status.dynamicPrefix.prefix`
 // +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
@@ -51,14 +52,21 @@ type AddressPool struct {
 // AddressPoolSpec is what the operator wants of an AddressPool.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.hook) || self.level == 'L2'",message="hook needs level: L2"
+// +kubebuilder:validation:XValidation:rule="has(self.ranges) || has(self.dynamicPrefix)",message="ranges or dynamicPrefix is required"
+// +kubebuilder:validation:XValidation:rule="!has(self.dynamicPrefix) || !has(self.ipam)",message="dynamicPrefix and ipam exclude each other: use two pools"
 type AddressPoolSpec struct {
-	// Ranges are CIDRs, single addresses, or FIRST-LAST; IPv4 and IPv6 may be mixed.
+	// Ranges are CIDRs, single addresses, or FIRST-LAST; IPv4 and IPv6 may be mixed. Required without dynamicPrefix.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=96
 	// +kubebuilder:validation:XValidation:rule="self.all(r, isCIDR(r) || isIP(r) || (r.contains('-') && r.split('-').size() == 2 && isIP(r.split('-')[0]) && isIP(r.split('-')[1]) && ip(r.split('-')[0]).family() == ip(r.split('-')[1]).family()))",message="must be CIDR, ADDRESS or FIRST-LAST of one family"
 	// +listType=atomic
-	Ranges []string `json:"ranges"`
+	// +optional
+	Ranges []string `json:"ranges,omitempty"`
+	// DynamicPrefix is for IPv6 addresses whose first bits change, as with a prefix that a provider delegates by DHCPv6-PD. Services keep
+	// their host part. Default: none.
+	// +optional
+	DynamicPrefix *PoolDynamicPrefix `json:"dynamicPrefix,omitempty"`
 	// Exclude are addresses in the same forms that are never given.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=96
@@ -72,7 +80,7 @@ type AddressPoolSpec struct {
 	// AutoAssign is for Services that name no pool and no address. Default: true.
 	// +optional
 	AutoAssign *bool `json:"autoAssign,omitempty"`
-	// Disabled pools give nothing more; what was given stays.
+	// Disabled stops the pool from assigning new addresses. Assigned addresses stay.
 	// +optional
 	Disabled bool `json:"disabled,omitempty"`
 	// Priority orders pools, the highest first; equal ones by name.
@@ -123,6 +131,37 @@ type AddressPoolSpec struct {
 	// chooses.
 	// +optional
 	IPAM *PoolIPAM `json:"ipam,omitempty"`
+}
+
+// PoolDynamicPrefix completes host parts to IPv6 addresses. The first bits are those of the global addresses that the agents of more than
+// half of the Nodes report, of those that may announce addresses of the pool. If interfaces is set, only addresses on these count.
+//
+// The rule has a length of its own for each usual one, and a shorter one for others: with the text of a number the API server's estimate of its
+// cost has no limit. The pool's condition has the rest.
+//
+// +kubebuilder:validation:XValidation:rule="self.hosts.all(h, isCIDR(h) ? cidr(self.length >= 112 ? '::/112' : self.length >= 96 ? '::/96' : self.length >= 80 ? '::/80' : self.length >= 64 ? '::/64' : self.length >= 60 ? '::/60' : self.length >= 56 ? '::/56' : self.length >= 48 ? '::/48' : self.length >= 32 ? '::/32' : '::/16').containsCIDR(h) : h.split('-').all(a, !isIP(a) || cidr(self.length >= 112 ? '::/112' : self.length >= 96 ? '::/96' : self.length >= 80 ? '::/80' : self.length >= 64 ? '::/64' : self.length >= 60 ? '::/60' : self.length >= 56 ? '::/56' : self.length >= 48 ? '::/48' : self.length >= 32 ? '::/32' : '::/16').containsIP(a)))",message="hosts must be host parts: their first bits, as many as length says, are zero"
+type PoolDynamicPrefix struct {
+	// Length is how many bits the prefix has. Default: 64, a subnet.
+	// +kubebuilder:default=64
+	// +kubebuilder:validation:Minimum=16
+	// +kubebuilder:validation:Maximum=120
+	// +optional
+	Length int32 `json:"length,omitempty"`
+	// Hosts are CIDRs, single addresses, or FIRST-LAST with zeros in place of the prefix, as ::f000:0-::f000:ff.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=96
+	// +kubebuilder:validation:XValidation:rule="self.all(r, isCIDR(r) && cidr(r).ip().family() == 6 || isIP(r) && ip(r).family() == 6 || r.contains('-') && r.split('-').size() == 2 && r.split('-').all(a, isIP(a) && ip(a).family() == 6))",message="must be CIDR, ADDRESS or FIRST-LAST of IPv6"
+	// +listType=atomic
+	Hosts []string `json:"hosts"`
+}
+
+// PoolPrefix is the prefix that an AddressPool has.
+type PoolPrefix struct {
+	// Prefix is a CIDR.
+	Prefix string `json:"prefix"`
+	// Since is when it became this one.
+	Since metav1.Time `json:"since"`
 }
 
 // PoolHook is an HTTP endpoint that moves addresses of a pool to the Node that owns them. An agent sends PUT with a JSON object when it
@@ -204,7 +243,7 @@ type PoolServe struct {
 }
 
 // PoolPreferredNodes are Nodes that announce addresses of a pool at level L2 while one of them may: others announce only when none of
-// them does. Which Nodes may, the field nodes says.
+// them does. The field nodes limits which Nodes may announce.
 type PoolPreferredNodes struct {
 	// Selector by labels of Nodes. Default: none is preferred, and an address stays where it is.
 	// +optional
@@ -244,7 +283,11 @@ type AddressPoolStatus struct {
 	Available string `json:"available,omitempty"`
 	// ObservedGeneration is the one that all this is about.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions has Ready: False for a pool that gives nothing, with the reason.
+	// DynamicPrefix is the prefix that completes the host parts of spec.dynamicPrefix. Services follow once it is here.
+	// +optional
+	DynamicPrefix *PoolPrefix `json:"dynamicPrefix,omitempty"`
+	// Conditions has Ready: False for a pool that gives nothing, with the reason. With spec.dynamicPrefix it has Prefix: False while the
+	// Nodes do not agree on one.
 	// +listType=map
 	// +listMapKey=type
 	// +optional

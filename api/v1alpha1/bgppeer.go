@@ -100,7 +100,7 @@ type BGPPeerSpec struct {
 	// GracefulRestart keeps the router's routes while an agent restarts: Nodes go on forwarding. Default: true.
 	// +optional
 	GracefulRestart *bool `json:"gracefulRestart,omitempty"`
-	// BFD finds a dead Node in a fraction of the hold time.
+	// BFD detects a failed Node in a fraction of the hold time.
 	// +optional
 	BFD PeerBFD `json:"bfd,omitzero"`
 }

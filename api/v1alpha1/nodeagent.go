@@ -164,6 +164,10 @@ type AgentInterface struct {
 	// Addresses with their prefix lengths.
 	// +listType=atomic
 	Addresses []string `json:"addresses,omitempty"`
+	// Deprecated are those of Addresses whose preferred lifetime is over: a router has announced another prefix, for instance.
+	// +listType=atomic
+	// +optional
+	Deprecated []string `json:"deprecated,omitempty"`
 }
 
 // Announcement is an address that a Node announces.

@@ -101,6 +101,32 @@ func TestAllocate_Requests(t *testing.T) {
 	}
 }
 
+// What implementations of the Gateway API write for spec.addresses: a host name is refused in words that name the field; one address
+// beside ipFamilyPolicy PreferDualStack leaves the other family to the pools.
+func TestAllocate_Gateway(t *testing.T) {
+	w := newWorld(addressPool("lan", "192.0.2.10-192.0.2.11", "2001:db8::7"))
+	named := w.add("named", func(s *corev1.Service) { s.Spec.LoadBalancerIP = "www.example.com" })
+	istio := w.add("istio", func(s *corev1.Service) {
+		families(corev1.IPFamilyPolicyPreferDualStack, corev1.IPv4Protocol, corev1.IPv6Protocol)(s)
+		s.Spec.LoadBalancerIP = "192.0.2.11"
+	})
+	both := w.add("both", func(s *corev1.Service) {
+		families(corev1.IPFamilyPolicyPreferDualStack, corev1.IPv4Protocol, corev1.IPv6Protocol)(s)
+		s.Spec.LoadBalancerIP = "2001:db8::9,192.0.2.10"
+	})
+	p := w.pass()
+	problem := p.Services[allocator.NameOf(named)].Problem
+	if want := `spec.loadBalancerIP: "www.example.com" is no IP address`; problem == nil || problem.Error() != want {
+		t.Errorf("a host name: %v, want %s", problem, want)
+	}
+	if got := p.of(istio); got != "192.0.2.11,2001:db8::7" {
+		t.Errorf("one address of two families: %s", got)
+	}
+	if got, reason := p.of(both), p.reason(both); got != "192.0.2.10" || reason != "AddressOutsidePools" {
+		t.Errorf("an address of each family, one of them in no pool: %q, %s", got, reason)
+	}
+}
+
 func TestAllocate_Sharing(t *testing.T) {
 	key := annotated(v1alpha1.ShareKeyAnnotation, "k")
 	local := func(app string) func(*corev1.Service) {

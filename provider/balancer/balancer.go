@@ -87,10 +87,11 @@ type Balancer struct {
 	mu        sync.Mutex
 	statuses  map[types.NamespacedName]*evaluation.Status // of the last pass
 	released  map[types.UID]bool                          // Services whose load balancer was deleted
-	missing   map[types.NamespacedName]time.Time
+	missing   map[evaluation.Awaited]time.Time
 	conflicts map[netip.Addr]time.Time
 	refused   refusals
 	ready     readiness
+	prefixes  prefixes
 	liveness  objects.Liveness
 	silence   silenceWatch
 	counted   map[types.UID]time.Time // when the status of an AddressPool was written last
@@ -104,8 +105,8 @@ type Balancer struct {
 func New(s Settings) (*Balancer, error) {
 	b := &Balancer{
 		Settings: s, caches: newCaches(s), names: controlplane.NewLookups(), dirty: make(chan struct{}, 1), urgent: make(chan struct{}, 1),
-		released: map[types.UID]bool{}, missing: map[types.NamespacedName]time.Time{}, conflicts: map[netip.Addr]time.Time{},
-		refused: refusals{}, ready: readiness{}, liveness: objects.Liveness{}, counted: map[types.UID]time.Time{},
+		released: map[types.UID]bool{}, missing: map[evaluation.Awaited]time.Time{}, conflicts: map[netip.Addr]time.Time{},
+		refused: refusals{}, ready: readiness{}, prefixes: prefixes{}, liveness: objects.Liveness{}, counted: map[types.UID]time.Time{},
 		silence: silenceWatch{liveness: objects.Liveness{}, told: map[string]string{}},
 	}
 	b.ipam = ipam.New(ipam.Settings{Tokens: ipamTokens(b.Client), Changed: b.hurry})
@@ -214,19 +215,16 @@ func (b *Balancer) pass(ctx context.Context) (time.Time, error) {
 	b.awaits.Store(slices.ContainsFunc(slices.Collect(maps.Values(statuses)), func(st *evaluation.Status) bool {
 		return !st.Complete && !st.Elsewhere && st.Problem == nil
 	}))
-	wake := p.Wake
-	if err == nil {
-		var recount time.Time
-		recount, err = b.count(ctx, s, p, e.Reports.Agents)
-		wake = sooner(wake, recount, now)
-	}
-	err = errors.Join(err, b.markSilent(ctx)) // whatever else cannot be written
+	recount, failed := b.count(ctx, s, p, e.Reports.Agents)
+	err = errors.Join(err, failed, b.markSilent(ctx)) // whatever else cannot be written: Services follow a prefix once it is in the status
+	wake := sooner(p.Wake, recount, now)
 	for _, since := range e.Missing {
 		wake = sooner(wake, since.Add(evaluation.AnnounceTime), now)
 	}
 	for _, r := range b.refused {
 		wake = sooner(wake, r.until, now)
 	}
+	wake = sooner(wake, b.prefixes.next(now), now)
 	return sooner(wake, b.ready.next(), now), err
 }
 
@@ -252,6 +250,7 @@ func (b *Balancer) look(now time.Time, endpoints map[netip.Addr]bool) (*allocato
 	e.Machines.Plane = controlplane.Addresses{Endpoints: endpoints, Servers: controlplane.ServersOf(c.endpoints())}
 	cidrs := c.serviceCIDRs()
 	e.Machines.Routers = allocator.RoutersOf(objects.List[*v1alpha1.BGPPeer](c.peers.GetStore()), reports.Lately)
+	b.prefixes.observe(now, c.addressPools(), hosts, reported, reports.Agents)
 	e.Pools = allocator.ReadPools(c.addressPools(), hosts, cidrs, e.Machines.Plane, e.Machines.Routers)
 	s := &allocator.Snapshot{
 		Now: now, Nodes: e.Machines.Addresses, Pools: e.Pools, Peers: len(c.peers.GetStore().ListKeys()) > 0,

@@ -41,6 +41,7 @@ func (b *Balancer) count(ctx context.Context, s *allocator.Snapshot, p *allocato
 	for _, pool := range s.Pools {
 		there[pool.UID] = true
 		status := poolStatus(pool, p, s.Pools, b.ipam.Trouble(pool.Name), s.Now)
+		b.prefixes.set(status, pool.AddressPool, s.Now)
 		if equality.Semantic.DeepEqual(status, &pool.Status) {
 			continue
 		}
@@ -49,7 +50,7 @@ func (b *Balancer) count(ctx context.Context, s *allocator.Snapshot, p *allocato
 			wake = sooner(wake, s.Now.Add(countEvery-since), s.Now)
 			continue
 		}
-		written, err := writeStatus(ctx, b, b.Objects.AddressPools, pool.AddressPool, status)
+		written, err := writeStatus(ctx, b, b.Objects.AddressPools, pool.AddressPool, patchedStatus{status, status.DynamicPrefix})
 		if err != nil {
 			errs = append(errs, fmt.Errorf("patch status of AddressPool/%s: %w", pool.Name, err))
 		}
@@ -69,6 +70,13 @@ func (b *Balancer) count(ctx context.Context, s *allocator.Snapshot, p *allocato
 		}
 	}
 	return wake, errors.Join(errs...)
+}
+
+// patchedStatus names the prefix also where there is none any more: a merge patch leaves alone what it does not name.
+type patchedStatus struct {
+	*v1alpha1.AddressPoolStatus `json:",inline"`
+
+	DynamicPrefix *v1alpha1.PoolPrefix `json:"dynamicPrefix"`
 }
 
 // onlyNumbers reports whether nothing but numbers of addresses differs.
@@ -144,6 +152,7 @@ func poolStatus(
 		Type: readyCondition, Status: metav1.ConditionTrue, Reason: "Gives", Message: "the pool assigns addresses",
 		ObservedGeneration: p.Generation, LastTransitionTime: metav1.NewTime(now),
 	}
+	lacks := p.LacksPrefix()
 	switch {
 	case p.Problem != nil:
 		left.SetInt64(0)
@@ -152,8 +161,13 @@ func poolStatus(
 	case p.Spec.Disabled:
 		left.SetInt64(0)
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "Disabled", "assigned addresses stay"
+	case lacks != nil && len(p.Set.Ranges()) == 0:
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, finding.PoolNotReady.Kind().Reason, lacks.Error()
 	case len(p.Overlaps) > 0:
 		ready.Reason, ready.Message = overlapReason, "not given: "+p.Except()
+	}
+	if lacks != nil && ready.Status == metav1.ConditionTrue {
+		ready.Message += "; of spec.dynamicPrefix none: " + lacks.Error()
 	}
 	status.Available = left.String()
 	meta.SetStatusCondition(&status.Conditions, ready)

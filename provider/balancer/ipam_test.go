@@ -40,7 +40,7 @@ func newIPAMWorld(t *testing.T, pools ...*v1alpha1.AddressPool) *ipamWorld {
 func (w *ipamWorld) restart() {
 	w.changed = make(chan struct{}, 1)
 	changed := w.changed
-	w.keeper = ipam.New(ipam.Settings{
+	keeper := ipam.New(ipam.Settings{
 		Tokens: func(context.Context) (map[string][]byte, error) { return map[string][]byte{"k": []byte("good\n")}, nil },
 		Changed: func() {
 			select {
@@ -50,9 +50,10 @@ func (w *ipamWorld) restart() {
 		},
 	})
 	w.end()
+	w.keeper = keeper
 	ctx, cancel := context.WithCancel(w.Context())
 	ended := make(chan struct{})
-	go func() { defer close(ended); w.keeper.Run(ctx) }()
+	go func() { defer close(ended); keeper.Run(ctx) }() // w.keeper may be another one's before this begins
 	w.end = func() { cancel(); <-ended }
 }
 

@@ -24,7 +24,7 @@ func (w *world) told(announced ...string) {
 	s.Announced = r.Announced
 	e := &evaluation.Inputs{
 		Now: w.now, Plan: allocator.Allocate(s), Pools: s.Pools, Machines: evaluation.NewMachines(allocator.HostsOf(w.nodes, nil), w.agents, nil), Reports: r,
-		Missing: map[types.NamespacedName]time.Time{},
+		Missing: map[evaluation.Awaited]time.Time{},
 	}
 	e.Machines.Proxy, e.Machines.Plane = w.proxy, w.plane
 	statuses := e.Statuses()

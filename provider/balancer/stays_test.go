@@ -53,6 +53,16 @@ func loses(w *world, s *corev1.Service) {
 	saysAnnounced(s)
 }
 
+// losesWhat is in no pool any more, and of which the condition says that something is wrong.
+func losesWhat(w *world, s *corev1.Service, reason, message string) {
+	loses(w, s)
+	w.pools[0] = addressPool("lan", "198.51.100.0/24")
+	meta.SetStatusCondition(&s.Status.Conditions, metav1.Condition{
+		Type: v1alpha1.LoadBalancerReady, Status: metav1.ConditionFalse, Reason: reason,
+		Message: fmt.Sprintf(message, s.Annotations[v1alpha1.AllocatedAnnotation]),
+	})
+}
+
 // saysAnnounced is what is said of a Service with claims.
 func saysAnnounced(s *corev1.Service) {
 	meta.SetStatusCondition(&s.Status.Conditions, metav1.Condition{
@@ -167,6 +177,24 @@ func TestAllocate_ClaimsLost(t *testing.T) {
 			loses(w, s)
 			s.Status.Conditions[0].Reason = allocator.NodeIPReason
 			w.pools[0] = addressPool("lan", "198.51.100.0/24")
+		}, false},
+		{"claims are lost, and no agent announces the address", func(w *world, s *corev1.Service) {
+			losesWhat(w, s, "NotAnnounced", "no agent announces %s; 3 node agents report; do this")
+		}, true},
+		{"claims are lost, and no agent reports", func(w *world, s *corev1.Service) {
+			losesWhat(w, s, "AgentSilent", "no agent announces %s: no node agent has reported for 1m0s; do this")
+		}, true},
+		{"claims are lost, and another machine answers", func(w *world, s *corev1.Service) {
+			losesWhat(w, s, "AddressConflict", "%s: MAC answers for it; do this")
+		}, true},
+		{"claims are lost, and there is no endpoint", func(w *world, s *corev1.Service) {
+			losesWhat(w, s, "NoReadyEndpoint", "no ready endpoint; externalTrafficPolicy is Local, so no Node announces %s; do this")
+		}, true},
+		{"claims are lost, and the condition is of another one", func(w *world, s *corev1.Service) {
+			losesWhat(w, s, "NotAnnounced", "no agent announces 203.0.113.5; 3 node agents report; do this; annotation is wrong: %s is none")
+		}, false},
+		{"claims are lost, and the Service has no address", func(w *world, s *corev1.Service) {
+			losesWhat(w, s, "AddressInUse", "%s is claimed by an IPAddress of another owner")
 		}, false},
 		{"claims are lost, and another Service has one", func(w *world, s *corev1.Service) {
 			loses(w, s)

@@ -255,6 +255,9 @@ func (b *Balancer) writeService(ctx context.Context, st *evaluation.Status, w *w
 	if st.Note != "" {
 		b.Recorder.Event(st.Service, corev1.EventTypeNormal, "NothingToReassign", st.Note)
 	}
+	if st.Followed != "" {
+		b.Recorder.Event(st.Service, corev1.EventTypeNormal, "PrefixChanged", st.Followed)
+	}
 	before, now := allocator.Condition(st.Service), allocator.Condition(st.After)
 	switch {
 	case now == nil || before != nil && before.Reason == now.Reason && before.Message == now.Message:

@@ -32,6 +32,9 @@ func Allocate(s *Snapshot) *Plan {
 	a.keep()
 	a.each(a.restore)
 	for _, as := range a.order {
+		as.follow(a)
+	}
+	for _, as := range a.order {
 		as.NodeIP = as.NodeIP || len(a.Pools) == 0 && len(as.By) == 0 && len(as.Request.addresses) == 0 && as.Request.Pool == "" &&
 			as.Problem == nil
 		as.checkSharing()
@@ -43,6 +46,9 @@ func Allocate(s *Snapshot) *Plan {
 	}
 	a.each(a.restoreReserved, a.giveRequested, a.choose) // what is kept for a Service is for one that asked in vain, too
 	for _, as := range a.order {
+		if as.stays != nil {
+			as.fail(as.stays)
+		}
 		a.allOrNone(as)
 	}
 	a.settle()
@@ -84,6 +90,7 @@ func (a *allocation) begin() {
 	for i, as := range a.order {
 		as.place = i
 	}
+	a.completeRequests()
 }
 
 // keep leaves claims with their owners, as long as these want them.
@@ -109,8 +116,7 @@ func (a *allocation) keep() {
 	}
 	// Of two claims for one Service, as a crash within a move leaves them, that which it asks for stays, then the older.
 	slices.SortFunc(list, func(x, y *Claim) int {
-		return cmp.Or(cmp.Compare(a.rank(x), a.rank(y)), x.Object.CreationTimestamp.Compare(y.Object.CreationTimestamp.Time),
-			x.Address.Compare(y.Address))
+		return cmp.Or(cmp.Compare(a.rank(x), a.rank(y)), olderClaim(x, y))
 	})
 	for _, c := range list {
 		if c.Released.After(a.Now) { // by a clock that was ahead
@@ -124,13 +130,18 @@ func (a *allocation) keep() {
 		}
 		for _, owner := range slices.Clone(c.Owners) {
 			as := a.Services[owner]
-			if as == nil || !a.keeps(as, c) {
-				a.leave(c, owner)
-			} else {
+			switch {
+			case as != nil && a.keeps(as, c):
 				as.By[c.Address.Is6()] = c.Address
+			case as == nil || !as.keepsNext(a, c):
+				a.leave(c, owner)
 			}
 		}
 	}
+}
+
+func olderClaim(x, y *Claim) int {
+	return cmp.Or(x.Object.CreationTimestamp.Compare(y.Object.CreationTimestamp.Time), x.Address.Compare(y.Address))
 }
 
 func (a *allocation) rank(c *Claim) int {

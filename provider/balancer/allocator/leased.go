@@ -24,7 +24,7 @@ func callFor(key LeaseKey, service *corev1.Service) *LeaseCall {
 func (a *allocation) leased(as *Assignment, p *Pool, ipv6 bool, wanted netip.Addr) *finding.Finding {
 	key := LeaseKey{p.Name, as.Service.UID, ipv6}
 	if c := a.held[key]; c != nil {
-		return p.hasFor(as, c)
+		return p.hasFor(NameOf(as.Service), c)
 	}
 	if problem := a.lacks(as, ipv6); problem != nil {
 		return problem
@@ -95,11 +95,11 @@ func (a *allocation) lacks(as *Assignment, ipv6 bool) *finding.Finding {
 }
 
 // hasFor says why the IPAM is not asked while it has an address under the key, which is that of the claim.
-func (p *Pool) hasFor(as *Assignment, c *Claim) *finding.Finding {
+func (p *Pool) hasFor(service types.NamespacedName, c *Claim) *finding.Finding {
 	switch {
 	case !c.Live():
 		return finding.IPAMPending.Errorf("the IPAM of AddressPool/%s is asked once it has released %s, which the Service had", p.Name, c.Address)
-	case c.Has(NameOf(as.Service)):
+	case c.Has(service):
 		return finding.IPAMRefused.Errorf("the IPAM of AddressPool/%s has %s for this Service, and gives a Service one address of a family",
 			p.Name, c.Address)
 	}

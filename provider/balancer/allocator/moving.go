@@ -1,6 +1,7 @@
 package allocator
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -136,4 +137,167 @@ func (c *Claim) Concerned() []types.NamespacedName {
 		all = append(all, before.Owners...)
 	}
 	return all
+}
+
+// completeRequests puts the prefix of a pool before the host parts that Services ask for. Of pools with the same one it is that which the
+// Service has its address from: a pool that is added moves none.
+func (a *allocation) completeRequests() {
+	if !slices.ContainsFunc(a.Pools, func(p *Pool) bool { return p.Spec.DynamicPrefix != nil }) {
+		return
+	}
+	had := map[types.NamespacedName][]*Claim{}
+	for _, c := range slices.SortedFunc(slices.Values(a.Present), olderClaim) {
+		for _, owner := range c.Owners {
+			if c.Live() && c.Address.Is6() {
+				had[owner] = append(had[owner], c)
+			}
+		}
+	}
+	for _, as := range a.order {
+		for i, part := range as.Request.addresses {
+			next, problem := as.completed(a.Snapshot, had[NameOf(as.Service)], part)
+			if as.Request.addresses[i] = next; problem != nil {
+				as.fail(problem)
+			}
+		}
+	}
+}
+
+// completed is the address for what a Service asks for, which stays where that is no host part.
+func (as *Assignment) completed(s *Snapshot, had []*Claim, part netip.Addr) (netip.Addr, *finding.Finding) {
+	if !part.Is6() {
+		return part, nil
+	}
+	for _, c := range had {
+		p := poolNamed(s.Pools, c.Pool)
+		if p == nil || p.Spec.DynamicPrefix == nil || as.Request.Pool != "" && as.Request.Pool != p.Name {
+			continue
+		}
+		length := int(p.Spec.DynamicPrefix.Length)
+		if next, ok := p.under(part); ok && hostPart(part, length) == part {
+			return next, nil
+		}
+		if hostPart(c.Address, length) == part { // the pool does not have it any more, or does not know its prefix
+			return c.Address, nil
+		}
+	}
+	var best *Pool
+	var problem *finding.Finding
+	first, earlier := part, Earlier(as.Service, false)
+	for _, p := range s.Pools {
+		if p.hosts == nil || !p.hosts.Contains(part) || !as.mayBeOf(p, s) {
+			continue
+		}
+		next, ok := p.under(part)
+		switch err := p.LacksPrefix(); {
+		case ok && slices.Contains(earlier, next): // its claim was lost
+			return next, nil
+		case ok && (best == nil || !best.gives() && p.gives()):
+			best, first = p, next
+		case err != nil && p.gives() && problem == nil:
+			problem = finding.PoolNotReady.Errorf("AddressPool/%s does not give %s: %w", p.Name, part, err)
+		}
+	}
+	if best != nil && best.gives() {
+		return first, nil
+	}
+	return first, problem
+}
+
+// present has the present prefix of a pool in addresses that are in no pool any more: claims may be lost while the prefix changes.
+func (as *Assignment) present(s *Snapshot, list []netip.Addr) []netip.Addr {
+	for i, address := range list {
+		if PoolOf(s.Pools, address) != nil {
+			continue
+		}
+		for _, p := range s.Pools {
+			if next, ok := p.under(address); ok && as.mayBeOf(p, s) {
+				list[i] = next
+				break
+			}
+		}
+	}
+	return list
+}
+
+func (as *Assignment) mayBeOf(p *Pool, s *Snapshot) bool {
+	return (as.Request.Pool == "" || as.Request.Pool == p.Name) && p.serves(as.Service, s.Namespaces)
+}
+
+// successor is the address that replaces one of the Service: its host part under the prefix that the pool of the claim has now. A Service
+// that asks for another address, or another pool, does not follow.
+func (as *Assignment) successor(a *allocation, address netip.Addr) (netip.Addr, *Pool) {
+	p := poolNamed(a.Pools, a.Claims[address].Pool)
+	if p == nil || p.Set.Contains(address) || as.Request.Pool != "" && as.Request.Pool != p.Name {
+		return netip.Addr{}, nil
+	}
+	next, ok := p.under(address)
+	if wanted, asks := as.Request.of(true); !ok || asks && wanted != next {
+		return netip.Addr{}, nil
+	}
+	return next, p
+}
+
+// keepsNext keeps the second claim of a Service whose address is about to be replaced, whichever of both is looked at first.
+func (as *Assignment) keepsNext(a *allocation, c *Claim) bool {
+	address, has := as.By[true]
+	if !has || !c.Address.Is6() {
+		return false
+	}
+	if next, p := as.successor(a, address); p != nil && next == c.Address {
+		as.Next = next
+		return true
+	}
+	if next, p := as.successor(a, c.Address); p != nil && next == address && a.Claims[next].Probed.IsZero() {
+		as.By[true], as.Next = c.Address, next
+		return true
+	}
+	return false
+}
+
+// follow gives a Service the same host part under the present prefix of its pool. That is claimed first. Once an agent announces it, or has
+// done so, it replaces the other address, which is published until then.
+func (as *Assignment) follow(a *allocation) {
+	address, has := as.By[true]
+	if !has {
+		return
+	}
+	next, p := as.successor(a, address)
+	switch {
+	case p == nil:
+		as.tellFollowed(a.Pools)
+		return
+	case as.Next != next:
+		problem := a.takeOwn(as, next)
+		as.By[true] = address
+		if problem != nil {
+			as.stays = problem.ID.Errorf("the prefix of AddressPool/%s is now %s: %w", p.Name, p.prefix, problem)
+			return
+		}
+		if c := a.Claims[next]; c.Object == nil {
+			c.Level = p.level(a.Claims[address].Level, a.Peers)
+		}
+		as.Next = next
+	case a.Announced[next] || !a.Claims[next].Probed.IsZero():
+		a.leave(a.Claims[address], NameOf(as.Service))
+		a.give(as, next)
+		as.Next = netip.Addr{}
+		as.tellFollowed(a.Pools)
+		return
+	}
+	as.Follows = fmt.Sprintf("the prefix of AddressPool/%s is now %s: %s replaces %s once an agent announces it", p.Name, p.prefix, next, address)
+}
+
+// tellFollowed says which address a Service has had that the present one replaces, until it was told.
+func (as *Assignment) tellFollowed(pools []*Pool) {
+	address := as.By[true]
+	p := PoolOf(pools, address)
+	if p == nil || !p.prefix.IsValid() {
+		return
+	}
+	for _, before := range Earlier(as.Service, false) {
+		if next, ok := p.under(before); ok && next == address && before != next {
+			as.Followed = fmt.Sprintf("the prefix of AddressPool/%s is now %s: address %s became %s", p.Name, p.prefix, before, next)
+		}
+	}
 }

@@ -67,6 +67,12 @@ type Assignment struct {
 	Problem *finding.Finding
 	// Remark is what else there is to say of the addresses that it has.
 	Remark string
+	// Next replaces the IPv6 address under the former prefix of a pool once an agent announces it; invalid: none does.
+	Next netip.Addr
+	// Follows says what keeps it from that, and Followed what came of it.
+	Follows, Followed string
+	// stays is why the address cannot follow the prefix of its pool.
+	stays *finding.Finding
 	// waits is for the answer of which IPAM.
 	waits *finding.Finding
 	// unshared is why it may not have an address any more that it has had with others.

@@ -31,6 +31,11 @@ type Pool struct {
 	Problem error
 	// namespaces, services and any are its spec.serve.
 	namespaces, services labels.Selector
+	// hosts and prefix are of spec.dynamicPrefix; nil: there is none, invalid: it is not known. Completed are the hosts with it, which overlap
+	// may keep out of the set.
+	hosts, completed *netipx.IPSet
+	prefix           netip.Prefix
+	overlap          error
 }
 
 // NamedErrors are as many as one message has room for.
@@ -42,8 +47,8 @@ type Overlap struct {
 	Text string
 }
 
-// ReadPools reads pools, the one with the highest priority first, and looks for what overlaps. Of two pools that
-// overlap, the younger one gives nothing.
+// ReadPools reads pools, the one with the highest priority first, and looks for what overlaps. Of two pools whose ranges overlap,
+// the younger one gives nothing. Host parts give way to all ranges.
 func ReadPools(objects []*v1alpha1.AddressPool, hosts []*Host, cidrs []*networkingv1.ServiceCIDR,
 	plane controlplane.Addresses, routers Routers,
 ) []*Pool {
@@ -56,11 +61,16 @@ func ReadPools(objects []*v1alpha1.AddressPool, hosts []*Host, cidrs []*networki
 		if p.Problem == nil {
 			p.Problem = p.conflict(pools, cidrs)
 		}
+		pools = append(pools, p)
+	}
+	for _, p := range pools {
+		if p.completed != nil {
+			p.Problem = cmp.Or(p.Problem, p.addCompleted(pools, cidrs))
+		}
 		p.Free = p.Set
 		if p.Problem == nil {
 			p.Problem = p.subtract(hosts, plane, routers)
 		}
-		pools = append(pools, p)
 	}
 	slices.SortFunc(pools, func(a, b *Pool) int {
 		return cmp.Or(cmp.Compare(b.Spec.Priority, a.Spec.Priority), cmp.Compare(a.Name, b.Name))
@@ -80,6 +90,12 @@ func readPool(object *v1alpha1.AddressPool) *Pool {
 		p.Problem = err
 		return p
 	}
+	completed, err := p.complete(without)
+	if err != nil {
+		p.Problem = err
+		return p
+	}
+	p.completed = completed
 	if p.Set, p.Problem = setOf(ranges, without); p.Problem != nil {
 		p.Set = &netipx.IPSet{}
 		return p
@@ -113,9 +129,14 @@ func (p *Pool) conflict(others []*Pool, cidrs []*networkingv1.ServiceCIDR) error
 			return fmt.Errorf("addresses are also those of the older AddressPool/%s", other.Name)
 		}
 	}
+	return ofCluster(p.Set, cidrs)
+}
+
+// ofCluster names a range of cluster IPs that overlaps the set.
+func ofCluster(set *netipx.IPSet, cidrs []*networkingv1.ServiceCIDR) error {
 	for _, object := range cidrs {
 		for _, cidr := range Prefixes(object.Spec.CIDRs) {
-			if p.Set.OverlapsPrefix(cidr) {
+			if set.OverlapsPrefix(cidr) {
 				return fmt.Errorf("%s is ServiceCIDR/%s: cluster IPs come from there", cidr, object.Name)
 			}
 		}
@@ -220,6 +241,14 @@ func (p *Pool) reuseAfter() time.Duration {
 		return time.Minute
 	}
 	return p.Spec.ReuseAfter.Duration
+}
+
+// poolNamed is nil for a pool that is gone.
+func poolNamed(pools []*Pool, name string) *Pool {
+	if i := slices.IndexFunc(pools, func(p *Pool) bool { return p.Name == name }); i >= 0 {
+		return pools[i]
+	}
+	return nil
 }
 
 // PoolOf returns the pool that has the address; rather one that gives.

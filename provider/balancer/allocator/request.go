@@ -56,7 +56,8 @@ func requestOf(service *corev1.Service) (Request, *finding.Finding) {
 	for _, part := range strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == ' ' }) {
 		address, err := netip.ParseAddr(part)
 		if err != nil {
-			return r, finding.AddressOutsidePools.Errorf("%s: %w", from, err)
+			// Of a Gateway's spec.addresses some implementations write a host name there.
+			return r, finding.AddressOutsidePools.Errorf("%s: %q is no IP address", from, part)
 		}
 		address = address.Unmap().WithZone("")
 		if !slices.Contains(Families(service), address.Is6()) {
@@ -155,8 +156,21 @@ func Condition(service *corev1.Service) *metav1.Condition {
 	return meta.FindStatusCondition(service.Status.Conditions, v1alpha1.LoadBalancerReady)
 }
 
-// saidToBeClaimed tells whether the last that we have said of a Service is that it has claimed addresses.
-func saidToBeClaimed(service *corev1.Service) bool {
+// saidToBeClaimed tells whether the last that we have said of a Service is that it has claimed addresses, or what keeps packets from this one,
+// or from that which is to replace it. In such a message the first two parts are ours; what users write may be quoted after them.
+func saidToBeClaimed(service *corev1.Service, address netip.Addr) bool {
 	c := Condition(service)
-	return c != nil && c.Status == metav1.ConditionTrue && slices.Contains([]string{AnnouncedReason, OutOfPoolReason}, c.Reason)
+	switch {
+	case c == nil:
+		return false
+	case c.Status == metav1.ConditionTrue:
+		return slices.Contains([]string{AnnouncedReason, OutOfPoolReason}, c.Reason)
+	case !slices.ContainsFunc([]finding.ID{finding.NotAnnounced, finding.AddressConflict, finding.AgentSilent, finding.NoReadyEndpoint},
+		func(id finding.ID) bool { return id.Kind().Reason == c.Reason }):
+		return false
+	}
+	parts := strings.SplitN(c.Message, "; ", 3)
+	return slices.ContainsFunc(strings.Fields(strings.Join(parts[:min(len(parts), 2)], " ")), func(word string) bool {
+		return word == address.String() || word == address.String()+":"
+	})
 }

@@ -30,12 +30,15 @@ type candidate struct {
 	ports   map[port]bool
 }
 
-// shareables lists the addresses of all Services.
+// shareables lists the addresses of all Services, with those that are to replace one: Services that join follow together.
 func shareables(order []*Assignment) shareable {
 	s := shareable{}
 	for _, as := range order {
 		for _, address := range as.By {
 			s.add(as, address)
+		}
+		if as.Next.IsValid() {
+			s.add(as, as.Next)
 		}
 	}
 	return s

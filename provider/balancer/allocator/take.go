@@ -20,7 +20,7 @@ func (a *allocation) restoreReserved(as *Assignment, ipv6 bool) {
 }
 
 func (a *allocation) adoptAnnotation(as *Assignment, ipv6 bool) {
-	a.adopt(as, ipv6, Earlier(as.Service, false), a.take)
+	a.adopt(as, ipv6, as.present(a.Snapshot, Earlier(as.Service, false)), a.take)
 }
 
 // adoptStatus asks no IPAM: what is published is in use.
@@ -35,7 +35,7 @@ func (a *allocation) restore(as *Assignment, ipv6 bool) {
 	allocated := Earlier(as.Service, false)
 	published := slices.DeleteFunc(Earlier(as.Service, true), func(address netip.Addr) bool {
 		return !slices.Contains(allocated, address) || a.Nodes[address] ||
-			PoolOf(a.Pools, address) == nil && !saidToBeClaimed(as.Service)
+			PoolOf(a.Pools, address) == nil && !saidToBeClaimed(as.Service, address)
 	})
 	a.adopt(as, ipv6, published, a.join)
 }
@@ -60,7 +60,7 @@ func (a *allocation) adopt(as *Assignment, ipv6 bool, addresses []netip.Addr,
 // giveRequested gives a Service the address that it requests. What it has stays, until it has that.
 func (a *allocation) giveRequested(as *Assignment, ipv6 bool) {
 	wanted, asks := a.wanted(as, ipv6)
-	if !asks || as.By[ipv6] == wanted {
+	if !asks || as.By[ipv6] == wanted || as.Next == wanted || ipv6 && as.stays != nil {
 		return
 	}
 	a.move(as, ipv6, func() *finding.Finding { return a.take(as, wanted) })
@@ -77,8 +77,22 @@ func (a *allocation) move(as *Assignment, ipv6 bool, take func() *finding.Findin
 	if had && old != taken {
 		a.shareable = nil // the address that it leaves is listed there
 		a.leave(a.Claims[old], NameOf(as.Service))
+		if ipv6 {
+			a.dropNext(as)
+		}
 	}
 	return true
+}
+
+// dropNext leaves the address that was to replace one which the Service has left. It would be the older one in the next pass.
+func (a *allocation) dropNext(as *Assignment) {
+	c := a.Claims[as.Next]
+	if c != nil && as.Next != as.By[true] {
+		if a.leave(c, NameOf(as.Service)); c.Object == nil && !c.Live() {
+			delete(a.Claims, as.Next)
+		}
+	}
+	as.Next, as.Follows, as.stays = netip.Addr{}, "", nil
 }
 
 // share gives a Service with a share key the address of an older one that has the same, where there is one, and unless it waits for
@@ -129,7 +143,8 @@ func lastFamily(service *corev1.Service) bool {
 }
 
 func (a *allocation) poolHas(name string, address netip.Addr) bool {
-	return slices.ContainsFunc(a.Pools, func(p *Pool) bool { return p.Name == name && p.Set.Contains(address) })
+	p := poolNamed(a.Pools, name)
+	return p != nil && p.Set.Contains(address)
 }
 
 // takeAny takes a free address of the first pool that has one.
@@ -174,7 +189,7 @@ func (a *allocation) takeAny(as *Assignment, ipv6 bool) *finding.Finding {
 // poolsFor are those that serve the Service, in their order.
 func (a *allocation) poolsFor(as *Assignment, ipv6 bool) ([]*Pool, *finding.Finding) {
 	var pools []*Pool
-	named, broken, serve := false, (*Pool)(nil), false
+	named, broken, serve, unknown := false, (*Pool)(nil), false, (*Pool)(nil)
 	for _, p := range a.Pools {
 		if p.Name == as.Request.Pool {
 			named = true
@@ -190,6 +205,8 @@ func (a *allocation) poolsFor(as *Assignment, ipv6 bool) ([]*Pool, *finding.Find
 		serve = true
 		if p.has(ipv6) {
 			pools = append(pools, p)
+		} else if ipv6 && p.LacksPrefix() != nil {
+			unknown = p
 		}
 	}
 	switch {
@@ -197,6 +214,8 @@ func (a *allocation) poolsFor(as *Assignment, ipv6 bool) ([]*Pool, *finding.Find
 		return nil, finding.PoolNotFound.Errorf("AddressPool/%s does not exist", as.Request.Pool)
 	case len(pools) > 0:
 		return pools, nil
+	case unknown != nil:
+		return nil, finding.PoolNotReady.Errorf("AddressPool/%s gives no IPv6 address: %w", unknown.Name, unknown.LacksPrefix())
 	case serve:
 		return nil, finding.NoSuchFamily.Errorf("no AddressPool that serves the Service has %s addresses", FamilyName(ipv6))
 	case broken != nil && broken.Problem != nil:

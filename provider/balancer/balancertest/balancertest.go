@@ -74,7 +74,7 @@ func (c *Cluster) Lead() {
 	var running sync.WaitGroup
 	factory.Start(ctx.Done())
 	running.Go(func() { leader.Run(ctx) })
-	running.Go(func() { c.announce(ctx) })
+	running.Go(func() { c.Announce(ctx) })
 	c.end = func() { cancel(); running.Wait() }
 	c.Cleanup(c.End)
 }
@@ -82,7 +82,8 @@ func (c *Cluster) Lead() {
 // End ends both.
 func (c *Cluster) End() { c.end() }
 
-func (c *Cluster) announce(ctx context.Context) {
+// Announce is the agent alone, for a manager that runs elsewhere, until the context ends.
+func (c *Cluster) Announce(ctx context.Context) {
 	agents := c.Objects.NodeAgents
 	_, _ = agents.Create(ctx, &v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: Agent}}, metav1.CreateOptions{})
 	for ; ctx.Err() == nil; time.Sleep(announceEvery) {

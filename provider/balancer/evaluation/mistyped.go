@@ -21,10 +21,12 @@ func serviceAnnotations() []string {
 	}
 }
 
-// mistyped names an annotation with our prefix that is not read, and the one that was probably meant, or says why a list in one has
-// no effect; empty: there is none. One is enough: a user who writes Services can write thousands, and a condition has an end.
+// prefix is that of our annotations and labels.
+const prefix = v1alpha1.GroupName + "/"
+
+// mistyped names an annotation or label with our prefix that is not read, and the one that was probably meant, or says why a list in
+// one has no effect; empty: there is none. One is enough: a user who writes Services can write thousands, and a condition has an end.
 func mistyped(service *corev1.Service) string {
-	const prefix = v1alpha1.GroupName + "/"
 	known := serviceAnnotations()
 	for _, key := range slices.Sorted(maps.Keys(service.Annotations)) {
 		if !strings.HasPrefix(key, prefix) || slices.Contains(known, key) || key == v1alpha1.EgressLabel {
@@ -42,6 +44,22 @@ func mistyped(service *corev1.Service) string {
 	}
 	if _, err := v1alpha1.ParseMoveTo(service.Annotations[v1alpha1.MoveToAnnotation]); err != nil {
 		return fmt.Sprintf("annotation %s has no effect: %v", v1alpha1.MoveToAnnotation, err)
+	}
+	return mistypedLabel(service.Labels)
+}
+
+// mistypedLabel is about an annotation that was written as a label, and a name close to that of the one label that Services have. Others
+// with our prefix may have been copied from Nodes or pods.
+func mistypedLabel(labels map[string]string) string {
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		name, ours := strings.CutPrefix(key, prefix)
+		switch {
+		case !ours || key == v1alpha1.EgressLabel:
+		case slices.Contains(serviceAnnotations(), key):
+			return fmt.Sprintf("label %s has no effect: it is an annotation", key)
+		case finding.Nearest(name, []string{strings.TrimPrefix(v1alpha1.EgressLabel, prefix)}) != "":
+			return fmt.Sprintf("label %s is unknown: did you mean %s?", key, v1alpha1.EgressLabel)
+		}
 	}
 	return ""
 }

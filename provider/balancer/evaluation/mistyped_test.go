@@ -44,6 +44,23 @@ func TestMistyped(t *testing.T) {
 	}
 }
 
+func TestMistyped_Labels(t *testing.T) {
+	for _, tt := range []struct{ name, key, want string }{
+		{"ours", v1alpha1.EgressLabel, ""},
+		{"a slip", "ccmadm.dev/egres", "label ccmadm.dev/egres is unknown: did you mean ccmadm.dev/egress?"},
+		{"an annotation", v1alpha1.PoolAnnotation, "label ccmadm.dev/address-pool has no effect: it is an annotation"},
+		{"of a Node", v1alpha1.RackLabel, ""},
+		{"of another project", "example.com/egres", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{tt.key: "true"}}}
+			if got := mistyped(service); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
 // An annotation that is made for Services is known.
 func TestMistyped_KnowsAll(t *testing.T) {
 	source, err := os.ReadFile("../../../api/v1alpha1/names.go")

@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
@@ -127,7 +126,7 @@ func TestInputs_WithoutAgents(t *testing.T) {
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
 	service.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
 	as := &allocator.Assignment{Service: service, By: map[bool]netip.Addr{false: netip.MustParseAddr("192.0.2.1")}}
-	e := &Inputs{Now: start, Missing: map[types.NamespacedName]time.Time{allocator.NameOf(service): start.Add(-time.Hour)}}
+	e := &Inputs{Now: start, Missing: map[Awaited]time.Time{{Service: allocator.NameOf(service)}: start.Add(-time.Hour)}}
 	f := e.silence(as, false)
 	if f == nil || f.ID != finding.NotAnnounced || !strings.Contains(f.Message, "there is no node agent") {
 		t.Errorf("got %+v", f)

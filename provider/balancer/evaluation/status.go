@@ -47,6 +47,8 @@ type Status struct {
 	Note, Mistyped string
 	// Remark is what there is to say of the addresses that it has.
 	Remark string
+	// Followed says that its address has followed the prefix of a pool.
+	Followed string
 	// NoEgress says why packets of its pods do not leave with its address, though it asks for it.
 	NoEgress string
 }
@@ -59,10 +61,16 @@ type Inputs struct {
 	Machines *Machines
 	ports    map[types.NamespacedName]*finding.Finding
 	Reports  Reports
-	// Missing says since when nobody announces an address of the Service; it is kept from pass to pass.
-	Missing map[types.NamespacedName]time.Time
+	// Missing says since when no agent announces it; it is kept from pass to pass.
+	Missing map[Awaited]time.Time
 	// elsewhere says that another program serves this cluster, and there is no pool.
 	elsewhere bool
+}
+
+// Awaited is an address that an agent is to announce: one of the Service, or Next, which then replaces it.
+type Awaited struct {
+	Service types.NamespacedName
+	Next    netip.Addr
 }
 
 // Statuses evaluates all Services of the plan.
@@ -79,9 +87,9 @@ func (e *Inputs) Statuses() map[types.NamespacedName]*Status {
 	for name, as := range e.Plan.Services {
 		statuses[name] = e.status(as)
 	}
-	for name := range e.Missing {
-		if e.Plan.Services[name] == nil {
-			delete(e.Missing, name)
+	for awaited := range e.Missing {
+		if as := e.Plan.Services[awaited.Service]; as == nil || awaited.Next.IsValid() && awaited.Next != as.Next {
+			delete(e.Missing, awaited)
 		}
 	}
 	return statuses
@@ -90,6 +98,7 @@ func (e *Inputs) Statuses() map[types.NamespacedName]*Status {
 // status evaluates one Service.
 func (e *Inputs) status(as *allocator.Assignment) *Status {
 	st := &Status{Service: as.Service, After: as.Service.DeepCopy(), Problem: as.Problem, Mistyped: mistyped(as.Service), Remark: as.Remark}
+	st.Followed = as.Followed
 	st.NoEgress = e.noEgress(as)
 	allocator.RecordAsked(st.After, e.Plan.Records[as.Service.UID], e.Now)
 	asksUs := as.Request.NodeIP || as.Service.Spec.LoadBalancerClass != nil
@@ -135,8 +144,9 @@ func (e *Inputs) nodeIP(as *allocator.Assignment, st *Status) {
 }
 
 func (e *Inputs) claimed(as *allocator.Assignment, st *Status) {
-	name, addresses := allocator.NameOf(as.Service), as.Addresses()
+	addresses := as.Addresses()
 	e.publishClaimed(as, st)
+	e.awaitNext(as)
 	if len(addresses) > 0 {
 		metav1.SetMetaDataAnnotation(&st.After.ObjectMeta, v1alpha1.AllocatedAnnotation, Join(addresses))
 	}
@@ -147,7 +157,10 @@ func (e *Inputs) claimed(as *allocator.Assignment, st *Status) {
 		st.Problem = finding.ProxyBinds.Errorf("kube-proxy is in mode ipvs without strictARP: every Node answers ARP for %s", Join(addresses))
 		return
 	}
-	if st.Problem = e.silence(as, st.Complete); st.Problem != nil || !st.Complete || e.waiting(name) {
+	if st.Problem = e.silence(as, st.Complete); st.Problem != nil || !st.Complete || e.waiting(as) {
+		return
+	}
+	if st.Problem = e.behind(as); st.Problem != nil {
 		return
 	}
 	if out := e.outOfPool(as); out != "" {
@@ -159,14 +172,15 @@ func (e *Inputs) claimed(as *allocator.Assignment, st *Status) {
 	if v1alpha1.WantsEgress(as.Service.Labels) && st.NoEgress == "" {
 		announced += ", also for packets from its pods"
 	}
-	st.says(metav1.ConditionTrue, allocator.AnnouncedReason, announced+e.failingHooks(addresses)+st.remarks(), e.Now)
+	st.says(metav1.ConditionTrue, allocator.AnnouncedReason, announced+e.failingHooks(addresses)+also(st.Remark)+also(as.Follows), e.Now)
 }
 
-func (st *Status) remarks() string {
-	if st.Remark == "" {
+// also adds to a message what there is to say beside.
+func also(text string) string {
+	if text == "" {
 		return ""
 	}
-	return "; " + st.Remark
+	return "; " + text
 }
 
 // failingHooks adds to a message why the provider may send an address to another machine, though it is announced.
@@ -180,13 +194,17 @@ func (e *Inputs) failingHooks(addresses []netip.Addr) string {
 	return text.String()
 }
 
-// outOfPool names an address of the Service which is in no pool, or not in the one that the Service names.
+// outOfPool names an address of the Service which is in no pool, or not in the one that the Service names. One that another one replaces
+// is not named, nor one of a pool whose prefix is not known.
 func (e *Inputs) outOfPool(as *allocator.Assignment) string {
 	for _, address := range as.Addresses() {
 		in := func(p *allocator.Pool) bool {
-			return p.Set.Contains(address) && (as.Request.Pool == "" || as.Request.Pool == p.Name)
+			unknown := address.Is6() && p.LacksPrefix() != nil && p.Name == e.Plan.Claims[address].Pool
+			return (p.Set.Contains(address) || unknown) && (as.Request.Pool == "" || as.Request.Pool == p.Name)
 		}
 		switch {
+		case address.Is6() && as.Next.IsValid():
+			continue
 		case slices.ContainsFunc(e.Pools, in):
 			continue
 		case as.Request.Pool == "":
@@ -199,7 +217,7 @@ func (e *Inputs) outOfPool(as *allocator.Assignment) string {
 
 // silence says what keeps packets from the addresses, once it has lasted. Published says that all of them are.
 func (e *Inputs) silence(as *allocator.Assignment, published bool) *finding.Finding {
-	name, addresses := allocator.NameOf(as.Service), as.Addresses()
+	awaited, addresses := Awaited{Service: allocator.NameOf(as.Service)}, as.Addresses()
 	for _, address := range addresses {
 		if who, conflict := e.Reports.conflicts[address]; conflict && !e.Reports.Announced[address] {
 			return finding.AddressConflict.Errorf("%s: %s", address, who)
@@ -210,13 +228,13 @@ func (e *Inputs) silence(as *allocator.Assignment, published bool) *finding.Find
 			continue
 		}
 		if published && e.Machines.unserved(as.Service) {
-			delete(e.Missing, name) // agents have the time again once there is an endpoint
+			delete(e.Missing, awaited) // agents have the time again once there is an endpoint
 			return finding.NoReadyEndpoint.Errorf("no ready endpoint; externalTrafficPolicy is Local, so no Node announces %s", address)
 		}
-		if e.Missing[name].IsZero() {
-			e.Missing[name] = e.Now
+		if e.Missing[awaited].IsZero() {
+			e.Missing[awaited] = e.Now
 		}
-		if e.Now.Sub(e.Missing[name]) < AnnounceTime {
+		if e.Now.Sub(e.Missing[awaited]) < AnnounceTime {
 			return nil
 		}
 		switch silent := len(e.Reports.silent); {
@@ -233,12 +251,49 @@ func (e *Inputs) silence(as *allocator.Assignment, published bool) *finding.Find
 		}
 		return finding.NotAnnounced.Errorf("no agent announces %s; %d node agents report", address, len(e.Reports.Agents))
 	}
-	delete(e.Missing, name)
+	delete(e.Missing, awaited)
 	return nil
 }
 
+// awaitNext notes since when agents can announce the address that is to replace the published one: since its claim was written. The object
+// of one that was kept for the Service is older.
+func (e *Inputs) awaitNext(as *allocator.Assignment) {
+	c, awaited := e.Plan.Claims[as.Next], Awaited{allocator.NameOf(as.Service), as.Next}
+	if c == nil {
+		return
+	}
+	written := c.Object != nil
+	if written {
+		before, ours := allocator.ParseClaim(c.Object)
+		written = !ours || before.Released.IsZero()
+	}
+	switch {
+	case !written:
+		e.Missing[awaited] = e.Now
+	case e.Missing[awaited].IsZero(): // another leader may have written it
+		e.Missing[awaited] = c.Object.CreationTimestamp.Time
+	}
+}
+
+// behind says why the address of the Service under the prefix of its pool does not replace the one that is published, which stays.
+func (e *Inputs) behind(as *allocator.Assignment) *finding.Finding {
+	c := e.Plan.Claims[as.Next]
+	if c == nil || c.Object == nil || e.Reports.Announced[as.Next] {
+		return nil
+	}
+	if who, conflict := e.Reports.conflicts[as.Next]; conflict {
+		return finding.AddressConflict.Errorf("%s: %s; %s", as.Next, who, as.Follows)
+	}
+	if e.Now.Sub(e.Missing[Awaited{allocator.NameOf(as.Service), as.Next}]) < AnnounceTime {
+		return nil
+	}
+	return finding.NotAnnounced.Errorf("no agent announces %s; %s", as.Next, as.Follows)
+}
+
 // waiting says that an address is not announced, and that it is too early to say so.
-func (e *Inputs) waiting(name types.NamespacedName) bool { return !e.Missing[name].IsZero() }
+func (e *Inputs) waiting(as *allocator.Assignment) bool {
+	return !e.Missing[Awaited{Service: allocator.NameOf(as.Service)}].IsZero()
+}
 
 func (st *Status) says(status metav1.ConditionStatus, reason, message string, now time.Time) {
 	for _, text := range []string{st.Mistyped, st.NoEgress} {
