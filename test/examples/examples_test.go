@@ -21,7 +21,7 @@ import (
 
 var (
 	ccmadm = flag.String("ccmadm", "../../bin/ccmadm", "the program that examples call")
-	tools  = flag.String("tools", "", "the folder that tools.sh prints, with ansible-core and cloud-init")
+	tools  = flag.String("tools", "", "the folder that tools.sh prints, with ansible-core, cloud-init and dnsmasq")
 )
 
 // root is the folder of the examples.
@@ -47,6 +47,8 @@ func checks() map[string]string {
 		"cloud-init/worker.yaml":                  "TestCloudInit",
 		"cluster-api/cluster.yaml":                "TestClusterAPI",
 		"floating-address/receiver.py":            "TestFloatingAddress",
+		"ipam/adapter.py":                         "TestIPAM",
+		"ipam/dhcp.py":                            "TestDHCP",
 		"ipam/netbox.py":                          "TestIPAM",
 		"kind/kind.yaml":                          "TestKind",
 		"minikube/start.sh":                       "TestMinikube",

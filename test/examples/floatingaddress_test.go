@@ -314,7 +314,7 @@ func listens(t *testing.T, cmd *exec.Cmd, address string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	for began := time.Now(); time.Since(began) < 10*time.Second; time.Sleep(20 * time.Millisecond) {
+	for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(20 * time.Millisecond) {
 		if conn, err := net.Dial("tcp", address); err == nil {
 			_ = conn.Close()
 			return

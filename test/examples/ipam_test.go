@@ -217,22 +217,41 @@ func callIPAM(t *testing.T, method, url, token, body string) (int, string) {
 // startNetBox runs netbox.py, and returns where it listens.
 func startNetBox(t *testing.T, url, token string) string {
 	t.Helper()
-	dir := t.TempDir()
-	for name, text := range map[string]string{"token.txt": "good\n", "netbox.txt": token + "\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	file := filepath.Join(t.TempDir(), "netbox.txt")
+	if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return startAdapter(t, "netbox.py", `PREFIXES={"lan": {"ipv4": 7}}`, "NETBOX_TOKEN_FILE="+file, "NETBOX_URL="+url).address
+}
+
+// adapter is a program of examples/ipam that runs.
+type adapter struct {
+	address string
+	cmd     *exec.Cmd
+}
+
+// startAdapter runs one with an environment, and the token "good".
+func startAdapter(t *testing.T, program string, env ...string) adapter {
+	t.Helper()
+	token := filepath.Join(t.TempDir(), "token.txt")
+	if err := os.WriteFile(token, []byte("good\n"), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := l.Addr().String()
+	a := adapter{l.Addr().String(), exec.CommandContext(t.Context(), "python3", root+"/ipam/"+program)}
 	_ = l.Close()
-	cmd := exec.CommandContext(t.Context(), "python3", root+"/ipam/netbox.py")
-	cmd.Env = append(os.Environ(), `PREFIXES={"lan": {"ipv4": 7}}`, "TOKEN_FILE="+dir+"/token.txt", "NETBOX_TOKEN_FILE="+dir+"/netbox.txt",
-		"NETBOX_URL="+url, "LISTEN="+address)
-	cmd.Stderr = os.Stderr
-	listens(t, cmd, address)
-	return address
+	a.cmd.Env = append(os.Environ(), "TOKEN_FILE="+token, "LISTEN="+a.address, "PYTHONDONTWRITEBYTECODE=1")
+	a.cmd.Env = append(a.cmd.Env, env...)
+	a.cmd.Stderr = os.Stderr
+	listens(t, a.cmd, a.address)
+	return a
+}
+
+// call calls it for a Service of cluster c, as the cloud-controller-manager does. more are fields of the body.
+func (a adapter) call(t *testing.T, method, path, more string) (int, string) {
+	t.Helper()
+	return callIPAM(t, method, "http://"+a.address+"/c/"+path, "good", `{"namespace": "shop", "name": "web"`+more+"}")
 }
