@@ -18,7 +18,7 @@ import (
 type View struct {
 	// Node is the name of the agent's own.
 	Node string
-	// Draining says that this Node gives away what it announces.
+	// Draining says that this Node hands its addresses over to other Nodes.
 	Draining bool
 	// Starting says that this Node has just booted, and may not carry packets yet. Level L2 does not use it: the owner of an
 	// address keeps it, and a Node that starts owns none.

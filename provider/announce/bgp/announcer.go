@@ -159,10 +159,10 @@ func (a *Announcer) look(ctx context.Context) {
 	starting := a.view != nil && a.view.Starting
 	a.mu.Unlock()
 	if speaker := a.current(); speaker != nil {
-		var held []string
+		var without []string
 		report.Draining = starting
-		report.Sessions, held = a.damping.damp(time.Now(), speaker.Sessions(ctx))
-		for _, prefix := range speaker.Announced(ctx, held...) {
+		report.Sessions, without = a.damping.damp(time.Now(), speaker.Sessions(ctx))
+		for _, prefix := range speaker.Announced(ctx, without...) {
 			announced := v1alpha1.Announcement{Address: prefix.Addr().String(), Level: v1alpha1.LevelBGP}
 			report.Announcements = append(report.Announcements, announced)
 		}

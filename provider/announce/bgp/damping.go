@@ -26,8 +26,9 @@ type damped struct {
 	losses, changes int
 }
 
-// damp returns sessions as they are to be reported, and the names of routers whose established sessions are not.
-func (d damping) damp(now time.Time, sessions []v1alpha1.BGPSession) (said []v1alpha1.BGPSession, held []string) {
+// damp returns sessions as they are to be reported, and the names of routers whose sessions are not reported as established: what
+// these carry is not reported either, also where one is established by the time that its prefixes are asked for.
+func (d damping) damp(now time.Time, sessions []v1alpha1.BGPSession) (said []v1alpha1.BGPSession, without []string) {
 	there := map[string]bool{}
 	for _, s := range sessions {
 		there[s.Peer] = true
@@ -37,8 +38,8 @@ func (d damping) damp(now time.Time, sessions []v1alpha1.BGPSession) (said []v1a
 		m := d[s.Peer]
 		m.see(now, s)
 		said = append(said, m.said)
-		if established(s) && !established(m.said) {
-			held = append(held, s.Peer)
+		if !established(m.said) {
+			without = append(without, s.Peer)
 		}
 	}
 	for name := range d {
@@ -46,7 +47,7 @@ func (d damping) damp(now time.Time, sessions []v1alpha1.BGPSession) (said []v1a
 			delete(d, name)
 		}
 	}
-	return said, held
+	return said, without
 }
 
 // see takes in what the session is now.

@@ -16,12 +16,12 @@ type scene struct {
 
 // shown plays scenes n times to a damping that looks every second, and returns how often what is reported changes meanwhile and the
 // last of it.
-func shown(d damping, now *time.Time, n int, scenes ...scene) (changes int, last v1alpha1.BGPSession, held []string) {
+func shown(d damping, now *time.Time, n int, scenes ...scene) (changes int, last v1alpha1.BGPSession, without []string) {
 	for range n {
 		for _, s := range scenes {
 			for end := now.Add(s.lasts); now.Before(end); *now = now.Add(time.Second) {
 				var said []v1alpha1.BGPSession
-				said, held = d.damp(*now, []v1alpha1.BGPSession{{Peer: "tor1", State: s.state, Message: s.message}})
+				said, without = d.damp(*now, []v1alpha1.BGPSession{{Peer: "tor1", State: s.state, Message: s.message}})
 				if said[0] != last {
 					changes++
 				}
@@ -29,7 +29,7 @@ func shown(d damping, now *time.Time, n int, scenes ...scene) (changes int, last
 			}
 		}
 	}
-	return changes, last, held
+	return changes, last, without
 }
 
 // What comes and goes is reported some times, and then as lost, until it stays as it is. Each loss is reported at once.
@@ -75,19 +75,27 @@ func TestDamping_Recovers(t *testing.T) {
 	}
 	shown(d, &now, 9, up, lost)
 	up.lasts = calmTime
-	_, last, held := shown(d, &now, 1, up)
-	if last.State != stateActive || last.Message != lost.message || !slices.Equal(held, []string{"tor1"}) {
-		t.Errorf("after less than a minute reported is %+v, and held are %v", last, held)
+	_, last, without := shown(d, &now, 1, up)
+	if last.State != stateActive || last.Message != lost.message || !slices.Equal(without, []string{"tor1"}) {
+		t.Errorf("after less than a minute reported is %+v, and left out are %v", last, without)
 	}
 	up.lasts = 2 * time.Second
-	if _, last, held = shown(d, &now, 1, up); last.State != stateEstablished || len(held) > 0 {
-		t.Errorf("after a minute reported is %+v, and held are %v", last, held)
+	if _, last, without = shown(d, &now, 1, up); last.State != stateEstablished || len(without) > 0 {
+		t.Errorf("after a minute reported is %+v, and left out are %v", last, without)
 	}
 	if _, last, _ = shown(d, &now, 1, lost); last.State != stateActive {
 		t.Errorf("it is lost again, and reported is %+v", last)
 	}
 	if said, _ := d.damp(now, nil); len(said) > 0 || len(d) > 0 {
 		t.Errorf("without routers reported is %v, and %d are remembered", said, len(d))
+	}
+}
+
+// A session may be established between the look at its state and that at its prefixes.
+func TestDamping_Without(t *testing.T) {
+	_, without := damping{}.damp(time.Now(), []v1alpha1.BGPSession{{Peer: "tor1", State: stateActive}, {Peer: "tor2", State: stateEstablished}})
+	if !slices.Equal(without, []string{"tor1"}) {
+		t.Errorf("prefixes of sessions with %v are not reported, want tor1", without)
 	}
 }
 

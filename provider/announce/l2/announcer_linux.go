@@ -15,6 +15,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -61,11 +62,13 @@ type Announcer struct {
 	mu         sync.Mutex
 	quorum     *quorum.Member
 	view       *announce.View
+	agents     map[string]string // Nodes by the MACs of their interfaces
 	hearts     *heartbeats
 	interfaces []v1alpha1.AgentInterface
 	read       bool // interfaces were, at least once
 	segments   map[string]*segment
 	owned      map[netip.Addr]*ownership
+	unable     map[netip.Addr]quorum.Instant // addresses that are left to other Nodes, and when to try again to answer for them
 	conflicts  map[netip.Addr]v1alpha1.AddressConflict
 	discovery  discovery
 	local      map[netip.Addr][]string        // the machine's own addresses, with their interfaces
@@ -76,6 +79,7 @@ type Announcer struct {
 	left       bool           // everything was given away, and nothing is taken any more
 	look       quorum.Instant // when to look at all addresses again
 	counts     Counts
+	forged     atomic.Uint64
 }
 
 // Counts are for metrics.
@@ -84,7 +88,7 @@ type Counts struct {
 	Owned, Conflicts int
 	// Votes is how many Nodes have a vote on owners, and Unheard from how many of them no heartbeat arrives.
 	Votes, Unheard int
-	// Takeovers is how often it became an owner, and Forged how many datagrams were not signed with the key.
+	// Takeovers is how often it became an owner, and Forged how many datagrams were not signed with the key, or were too many to verify.
 	Takeovers, Forged uint64
 }
 
@@ -103,7 +107,7 @@ func New(o Options) *Announcer {
 		Options: o, poke: make(chan struct{}, 1), refresh: make(chan struct{}, 1),
 		quorum:   quorum.New(o.Node, uint64(time.Now().UnixNano()), now),
 		segments: map[string]*segment{}, owned: map[netip.Addr]*ownership{}, conflicts: map[netip.Addr]v1alpha1.AddressConflict{},
-		unsent:    unsent{},
+		unable: map[netip.Addr]quorum.Instant{}, unsent: unsent{},
 		discovery: discovery{known: map[string]bool{}, heardAt: map[string]netip.Addr{}},
 	}
 }
@@ -125,6 +129,7 @@ func (l *Announcer) Run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { _ = hearts.conn.Close() })()
 	group.Go(func() error { hearts.receive(l.take, l.refused); return nil })
 	group.Go(func() error { l.followInterfaces(ctx); return nil })
+	group.Go(func() error { l.readAlways(ctx); return nil })
 	group.Go(func() error { return l.loop(ctx) })
 	err = group.Wait()
 	l.closeAll()
@@ -149,18 +154,11 @@ const longestPause = quorum.HeartbeatInterval / 5
 func (l *Announcer) loop(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	wake(l.refresh)
 	for {
 		poked := false
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-l.refresh:
-			if err := l.readInterfaces(); err != nil {
-				l.Log.Error(err, "Cannot read interfaces; keeping the previous ones")
-				time.AfterFunc(time.Second, func() { wake(l.refresh) })
-			}
-			continue
 		case <-l.poke:
 			poked = true
 		case <-timer.C:
@@ -179,9 +177,10 @@ func (l *Announcer) loop(ctx context.Context) error {
 
 // Set is what [announce.Announcer] says.
 func (l *Announcer) Set(view *announce.View) {
+	agents := agentsByMAC(view, l.Node)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.view, l.elsewhere = view, true
+	l.view, l.agents, l.elsewhere = view, agents, true
 	l.discovery.learn(view.Addresses)
 	l.members(view)
 	l.quorum.SetDraining(view.Draining)
@@ -220,24 +219,27 @@ func (l *Announcer) others() bool {
 	})
 }
 
-// take is called with each datagram.
-func (l *Announcer) take(d *quorum.Datagram, from netip.Addr) {
+// take is called with each datagram, and reports whether it is new.
+func (l *Announcer) take(d *quorum.Datagram, from netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := bootTime()
-	l.quorum.Receive(now, d)
-	l.discovery.hear(d.From, from, l.quorum.Draining(l.Node) || l.quorum.Alive(now, d.From))
+	fresh := l.quorum.Receive(now, d)
+	// One that was recorded, and is sent again from elsewhere, moves no agent that is heard. The first one of an agent is not new either: to
+	// echo a stamp it has to be answered.
+	if alive := l.quorum.Alive(now, d.From); d.To == l.Node && (fresh || !alive) {
+		l.discovery.hear(d.From, from, alive || l.quorum.Draining(l.Node))
+	}
 	if len(d.Operations) > 0 || l.quorum.Hurried() {
 		wake(l.poke)
 	}
+	return fresh
 }
 
+// refused is called with each other one. It does not take the lock: in a flood there are hundreds of thousands a second.
 func (l *Announcer) refused(from netip.AddrPort, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.counts.Forged++
-	if l.counts.Forged&(l.counts.Forged-1) == 0 { // the first, the second, the fourth ...
-		l.Log.Info("Rejected a heartbeat", "from", from, "reason", err.Error(), "refused", l.counts.Forged)
+	if n := l.forged.Add(1); n&(n-1) == 0 { // the first, the second, the fourth ...
+		l.Log.Info("Rejected a heartbeat", "from", from, "reason", err.Error(), "refused", n)
 	}
 }
 
@@ -245,7 +247,7 @@ func (l *Announcer) refused(from netip.AddrPort, err error) {
 func (l *Announcer) step(changed bool) time.Duration {
 	now := bootTime()
 	if l.quorum.Changed(now) || changed || now >= l.look {
-		claims := l.claims()
+		claims := l.claims(now)
 		l.quorum.Reconcile(now, quorumClaims(claims))
 		l.look = now + min(l.quorum.Tick(now), l.own(now, claims))
 	}

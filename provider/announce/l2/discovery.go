@@ -20,7 +20,7 @@ func (d *discovery) learn(addresses map[string]netip.Addr) {
 	}
 }
 
-// hear is called with each datagram. Without answer, its sender is forgotten.
+// hear is called with each datagram to this agent that is new, or whose sender was not heard lately. Without answer, that is forgotten.
 func (d *discovery) hear(name string, at netip.Addr, answer bool) {
 	if answer && !d.known[name] {
 		d.heardAt[name] = at

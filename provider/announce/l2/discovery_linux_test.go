@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ccmadm/ccmadm/provider/announce"
+	"github.com/ccmadm/ccmadm/provider/announce/quorum"
 )
 
 // Who drains hands over to one of which it could not learn: its API server was away when that joined. Once it has, it
@@ -55,4 +56,70 @@ func TestL2_HandsOverToDiscoveredAgent(t *testing.T) {
 	if a.list["b"].Owns(address) {
 		t.Error("b has the address, though its Node is deleted")
 	}
+}
+
+// A datagram of a discovered agent that another machine has recorded, and sends again, does not move where that agent is answered. One that
+// has a new address is answered there.
+func TestAnnouncer_ReplayedDiscovery(t *testing.T) {
+	first, moved, hostile := netip.MustParseAddr("10.8.0.2"), netip.MustParseAddr("10.8.0.9"), netip.MustParseAddr("10.8.0.66")
+	here := New(Options{Node: "here"})
+	here.Set(&announce.View{
+		Node: "here", Members: []string{"here"}, Addresses: map[string]netip.Addr{"here": netip.MustParseAddr("10.8.0.1")}, Draining: true,
+	})
+	start := func(incarnation uint64) *quorum.Member {
+		m := quorum.New("late", incarnation, bootTime())
+		m.SetMembers(bootTime(), []string{"here", "late"}, nil, nil)
+		m.Request(bootTime(), netip.MustParseAddr("10.8.0.100"))
+		return m
+	}
+	var recorded []*quorum.Datagram
+	at := func(want netip.Addr, when string) {
+		t.Helper()
+		here.mu.Lock()
+		defer here.mu.Unlock()
+		if got := here.addressOf("late"); got != want {
+			t.Errorf("%s: it is answered at %s, want %s", when, got, want)
+		}
+	}
+	// exchange is a heartbeat of each, and whatever both say at once.
+	exchange := func(late *quorum.Member, from netip.Addr) {
+		for range 4 {
+			time.Sleep(quorum.HeartbeatInterval)
+			for _, d := range late.Datagrams(bootTime()) {
+				recorded = append(recorded, d)
+				here.take(d, from)
+			}
+			here.mu.Lock()
+			answers := here.quorum.Datagrams(bootTime())
+			here.mu.Unlock()
+			for _, d := range answers {
+				if d.To == "late" {
+					late.Receive(bootTime(), d)
+				}
+			}
+		}
+	}
+	replay := func(when string, want netip.Addr) {
+		t.Helper()
+		for _, d := range recorded {
+			if here.take(d, hostile) {
+				t.Fatalf("%s: a recorded datagram is new: nothing is tested", when)
+			}
+			elsewhere := *d
+			elsewhere.To = "another"
+			here.take(&elsewhere, hostile)
+			at(want, when)
+		}
+	}
+	late := start(1)
+	exchange(late, first)
+	if len(recorded) == 0 || !here.quorum.Alive(bootTime(), "late") {
+		t.Fatal("the agent is not heard: nothing is tested")
+	}
+	at(first, "heard")
+	replay("replayed", first)
+	time.Sleep(time.Second) // it is not heard any more, and starts again
+	exchange(start(2), moved)
+	at(moved, "it has another address")
+	replay("replayed again", moved)
 }

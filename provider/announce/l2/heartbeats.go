@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/netip"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ccmadm/ccmadm/provider/announce/quorum"
 )
@@ -30,13 +34,75 @@ func listen(ctx context.Context, key []byte, address netip.Addr, port uint16) (*
 	if err != nil {
 		return nil, fmt.Errorf("listen for heartbeats: %w", err)
 	}
-	return &heartbeats{conn: conn.(*net.UDPConn), key: key, port: port}, nil
+	h := &heartbeats{conn: conn.(*net.UDPConn), key: key, port: port}
+	_ = setReceiveBuffer(h.conn, receiveBuffer) // a smaller one is enough for heartbeats alone
+	return h, nil
+}
+
+const (
+	// receiveBuffer is that of heartbeats, in bytes: those of a thousand Nodes while a step with thousands of addresses is made, and what any
+	// machine may send beside them.
+	receiveBuffer = 4 << 20
+	// strangersAtOnce is how many datagrams are verified in about a [quorum.HeartbeatInterval] that come from where no agent was heard before:
+	// those of a thousand agents that this one hears for the first time. Verifying takes longer than reading, and in a flood it is the
+	// heartbeats of agents that are known which have to be read.
+	strangersAtOnce = 1000
+	// maxSources is how many sources are known: far more than there are agents, so that those of former ones do not matter.
+	maxSources = 1 << 13
+)
+
+// errFlood is why a datagram was not verified.
+var errFlood = errors.New("too many datagrams that come from no known agent")
+
+// sources are the addresses from which agents send, with the port on which they listen, and how many other datagrams were verified lately.
+// Packets of pods that a network add-on gives the address of their Node have another port. A datagram that was recorded and is sent again is
+// signed, too: it makes no source known.
+type sources struct {
+	agents    map[netip.AddrPort]bool
+	strangers int
+	until     time.Time // when others are verified again
+}
+
+// verify reports whether a datagram is to be.
+func (s *sources) verify(from netip.AddrPort, now time.Time) bool {
+	if s.agents[from] {
+		return true
+	}
+	if !now.Before(s.until) {
+		// With intervals as long as those of heartbeats, those of a new agent would come late in each, after a flood.
+		s.strangers, s.until = 0, now.Add(quorum.HeartbeatInterval/2+rand.N(quorum.HeartbeatInterval)) //nolint:gosec // no secret
+	}
+	s.strangers++
+	return s.strangers <= strangersAtOnce
+}
+
+// know notes where an agent sends from.
+func (s *sources) know(from netip.AddrPort) {
+	if s.agents == nil || len(s.agents) >= maxSources {
+		s.agents = map[netip.AddrPort]bool{}
+	}
+	s.agents[from] = true
+}
+
+// setReceiveBuffer sets the receive buffer of a connection: where the program may, beyond net.core.rmem_max.
+func setReceiveBuffer(conn *net.UDPConn, bytes int) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var force error
+	err = raw.Control(func(fd uintptr) { force = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, bytes) })
+	if err == nil && force != nil {
+		err = conn.SetReadBuffer(bytes)
+	}
+	return err
 }
 
 // receive calls take with each datagram that is signed with the key, and with where it comes from, and refused for each
-// other, until it is closed.
-func (h *heartbeats) receive(take func(*quorum.Datagram, netip.Addr), refused func(netip.AddrPort, error)) {
+// other, until it is closed. take reports whether the datagram is new.
+func (h *heartbeats) receive(take func(*quorum.Datagram, netip.Addr) bool, refused func(netip.AddrPort, error)) {
 	buffer := make([]byte, quorum.MaxDatagram)
+	var sources sources
 	for {
 		n, from, err := h.conn.ReadFromUDPAddrPort(buffer)
 		if errors.Is(err, net.ErrClosed) {
@@ -45,12 +111,26 @@ func (h *heartbeats) receive(take func(*quorum.Datagram, netip.Addr), refused fu
 		if err != nil {
 			continue // an ICMP error of somebody who is not there
 		}
-		d, err := quorum.Decode(h.key, buffer[:n])
-		if err != nil {
-			refused(from, err)
-			continue
-		}
-		take(d, from.Addr().Unmap())
+		h.handle(&sources, buffer[:n], from, time.Now(), take, refused)
+	}
+}
+
+// handle takes a datagram that has arrived.
+func (h *heartbeats) handle(
+	s *sources, data []byte, from netip.AddrPort, now time.Time,
+	take func(*quorum.Datagram, netip.Addr) bool, refused func(netip.AddrPort, error),
+) {
+	if !s.verify(from, now) {
+		refused(from, errFlood)
+		return
+	}
+	d, err := quorum.Decode(h.key, data)
+	if err != nil {
+		refused(from, err)
+		return
+	}
+	if take(d, from.Addr().Unmap()) && from.Port() == h.port {
+		s.know(from)
 	}
 }
 

@@ -1,47 +1,15 @@
 package l2
 
 import (
-	"errors"
-	"fmt"
 	"net/netip"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netns"
-
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/announce"
 )
-
-// localAddresses are all addresses of the machine, with their interfaces: also of interfaces that are down, such as
-// kube-ipvs0, for which the kernel answers all the same.
-func localAddresses(namespace netns.NsHandle) (local map[netip.Addr][]string, err error) {
-	err = enter(namespace, func() error {
-		links, err := netlink.LinkList()
-		if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
-			return fmt.Errorf("list interfaces: %w", err)
-		}
-		names := map[int]string{}
-		for _, link := range links {
-			names[link.Attrs().Index] = link.Attrs().Name
-		}
-		addresses, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
-		if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
-			return fmt.Errorf("list addresses: %w", err)
-		}
-		local = map[netip.Addr][]string{}
-		for _, a := range addresses {
-			if address, ok := netip.AddrFromSlice(a.IP); ok && !a.IP.IsLinkLocalUnicast() {
-				local[address.Unmap()] = append(local[address.Unmap()], names[a.LinkIndex])
-			}
-		}
-		return nil
-	})
-	return local, err
-}
 
 // kernelAnswers finds the addresses of level L2 for which the kernel of this Node answers on the interface where an agent
 // would, whichever Node has them: ARP goes by arp_ignore, NDP by the interface that has the address. The caller has the

@@ -2,9 +2,9 @@ package l2
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"runtime"
 	"slices"
 	"strings"
@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/dump"
 )
 
 // enter calls f on a thread in the network namespace: sockets stay in the one they were made in. None: where the
@@ -40,41 +41,81 @@ func enter(namespace netns.NsHandle, f func() error) error {
 	return f()
 }
 
-// readInterfaces lists the interfaces that are up and have addresses: of a bridge or bond the master, never a port. With
-// them come their indexes, which tell one that was made again from the former of its name.
-func readInterfaces(namespace netns.NsHandle) (found []v1alpha1.AgentInterface, indexes map[string]int, err error) {
-	indexes = map[string]int{}
+// reading is what the kernel has of interfaces and addresses at a moment.
+type reading struct {
+	// interfaces are those that are up and have addresses: of a bridge or bond the master, never a port. indexes tell one that was made again
+	// from the former of its name.
+	interfaces []v1alpha1.AgentInterface
+	indexes    map[string]int
+	// local are all addresses of the machine, with their interfaces: also of interfaces that are down, such as kube-ipvs0, for which the kernel
+	// answers all the same.
+	local map[netip.Addr][]string
+	// linkLocal are the link-local addresses of IPv6, with their interfaces as zones.
+	linkLocal map[netip.Addr]bool
+}
+
+// readKernel lists interfaces and addresses. With thousands of them that takes as long as some heartbeats are apart.
+func readKernel(namespace netns.NsHandle) (r reading, err error) {
 	err = enter(namespace, func() error {
-		links, err := netlink.LinkList()
-		if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+		links, err := dump.Whole(netlink.LinkList)
+		if err != nil {
 			return fmt.Errorf("list interfaces: %w", err)
 		}
-		addresses, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
-		if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+		addresses, err := dump.Whole(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_ALL) })
+		if err != nil {
 			return fmt.Errorf("list addresses: %w", err)
 		}
-		links = slices.DeleteFunc(links, func(link netlink.Link) bool { return ofPod(link, addresses) })
-		for _, link := range links {
-			a := link.Attrs()
-			if !usable(link, links) {
-				continue
-			}
-			i := v1alpha1.AgentInterface{Name: a.Name, MAC: a.HardwareAddr.String()}
-			for _, address := range addresses {
-				if address.LinkIndex == a.Index && address.IP.IsGlobalUnicast() && address.Flags&unix.IFA_F_TENTATIVE == 0 {
-					i.Addresses = append(i.Addresses, address.IPNet.String())
-				}
-			}
-			if len(i.Addresses) > 0 {
-				slices.Sort(i.Addresses)
-				found = append(found, i)
-				indexes[i.Name] = a.Index
-			}
-		}
+		r.local, r.linkLocal = localAddresses(links, addresses)
+		r.interfaces, r.indexes = interfacesOf(links, addresses)
 		return nil
 	})
+	return r, err
+}
+
+func interfacesOf(links []netlink.Link, addresses []netlink.Addr) (found []v1alpha1.AgentInterface, indexes map[string]int) {
+	indexes = map[string]int{}
+	links = slices.DeleteFunc(links, func(link netlink.Link) bool { return ofPod(link, addresses) })
+	for _, link := range links {
+		a := link.Attrs()
+		if !usable(link, links) {
+			continue
+		}
+		i := v1alpha1.AgentInterface{Name: a.Name, MAC: a.HardwareAddr.String()}
+		for _, address := range addresses {
+			if address.LinkIndex != a.Index || !address.IP.IsGlobalUnicast() || address.Flags&unix.IFA_F_TENTATIVE != 0 {
+				continue
+			}
+			i.Addresses = append(i.Addresses, address.IPNet.String())
+			if address.Flags&unix.IFA_F_DEPRECATED != 0 {
+				i.Deprecated = append(i.Deprecated, address.IPNet.String())
+			}
+		}
+		if len(i.Addresses) > 0 {
+			slices.Sort(i.Addresses)
+			slices.Sort(i.Deprecated)
+			found = append(found, i)
+			indexes[i.Name] = a.Index
+		}
+	}
 	slices.SortFunc(found, func(a, b v1alpha1.AgentInterface) int { return strings.Compare(a.Name, b.Name) })
-	return found, indexes, err
+	return found, indexes
+}
+
+func localAddresses(links []netlink.Link, addresses []netlink.Addr) (local map[netip.Addr][]string, linkLocal map[netip.Addr]bool) {
+	names := map[int]string{}
+	local, linkLocal = map[netip.Addr][]string{}, map[netip.Addr]bool{}
+	for _, link := range links {
+		names[link.Attrs().Index] = link.Attrs().Name
+	}
+	for _, a := range addresses {
+		name := names[a.LinkIndex]
+		if address, ok := netip.AddrFromSlice(a.IP); ok && a.IP.IsLinkLocalUnicast() {
+			linkLocal[address.WithZone(name)] = true
+		} else if ok {
+			local[address.Unmap()] = append(local[address.Unmap()], name)
+		}
+	}
+	return local, linkLocal
 }
 
 // usable reports whether an address may be announced on a link. A port of a bridge or bond is none, while an interface in a

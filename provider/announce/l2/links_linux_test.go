@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/announce"
 	"github.com/ccmadm/ccmadm/provider/announce/quorum"
 )
@@ -80,7 +82,8 @@ func TestL2_InterfaceIsMadeAgain(t *testing.T) {
 
 	l2 := a.list["a"]
 	l2.mu.Lock()
-	time.Sleep(3 * quorum.HeartbeatInterval) // its loop waits for the lock by now, so that no look falls in between
+	wake(l2.refresh)
+	time.Sleep(3 * quorum.HeartbeatInterval) // what was read waits for the lock by now, so that nothing is read in between
 	makeAgain(a.lan, host, other)
 	l2.mu.Unlock()
 	heard := make(chan struct{}, 1)
@@ -104,6 +107,42 @@ func TestL2_InterfaceIsMadeAgain(t *testing.T) {
 		}
 	}
 	t.Errorf("nobody answers for %s, and agent a reports that it does", address)
+}
+
+// An address whose preferred lifetime is over, as when a router has announced another prefix, is reported as such.
+func TestReadInterfaces_Deprecated(t *testing.T) {
+	l := newLAN(t)
+	host := l.plug("a", 1)
+	l.at(host, func() error {
+		link, err := netlink.LinkByName("lan-a")
+		if err != nil {
+			return err
+		}
+		for text, preferred := range map[string]int{"2001:db8:1::1/64": 0, "2001:db8:2::1/64": 3600} {
+			address, err := netlink.ParseAddr(text)
+			if err != nil {
+				return err
+			}
+			address.Flags, address.ValidLft, address.PreferedLft = unix.IFA_F_NODAD, 3600, preferred
+			if err := netlink.AddrAdd(link, address); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	r, err := readKernel(host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(r.interfaces, func(i v1alpha1.AgentInterface) bool { return i.Name == "lan-a" })
+	if i < 0 {
+		t.Fatalf("lan-a is not among %+v", r.interfaces)
+	}
+	got := r.interfaces[i]
+	if !slices.Equal(got.Deprecated, []string{"2001:db8:1::1/64"}) || !slices.Contains(got.Addresses, "2001:db8:1::1/64") ||
+		!slices.Contains(got.Addresses, "2001:db8:2::1/64") {
+		t.Errorf("lan-a is %+v", got)
+	}
 }
 
 // makeAgain deletes and makes a cable between two hosts: net9 with 10.9.0.1, and far9.

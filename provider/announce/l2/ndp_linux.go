@@ -33,7 +33,7 @@ func (s *segment) listenNDP(namespace netns.NsHandle, receive func(frame)) {
 		if err != nil {
 			return err
 		}
-		conn, _, err := ndp.Listen(i, ndp.LinkLocal)
+		conn, from, err := ndp.Listen(i, ndp.LinkLocal)
 		if err != nil {
 			return err
 		}
@@ -41,7 +41,7 @@ func (s *segment) listenNDP(namespace netns.NsHandle, receive func(frame)) {
 			_ = conn.Close()
 			return err
 		}
-		s.ndp = conn
+		s.ndp, s.from = conn, from
 		s.ended.Go(func() { s.readNDP(conn, receive) })
 		return nil
 	})
@@ -84,25 +84,30 @@ func linkAddress(options []ndp.Option, direction ndp.Direction) net.HardwareAddr
 	return nil
 }
 
-// join listens to those who ask for the address: their multicast group differs.
+// able says what keeps the segment from answering for the address; nil: nothing.
+func (s *segment) able(address netip.Addr) error {
+	if address.Is4() || s.ndp != nil {
+		return nil
+	}
+	return fmt.Errorf("answer for %s: %s has no link-local address that can be used: %w", address, s.name, s.noNDP)
+}
+
+// join listens to those who ask for the address: of IPv6, their multicast group differs. The caller has the Announcer's lock.
 func (s *segment) join(address netip.Addr) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if address.Is4() {
 		return nil
 	}
-	if s.ndp == nil {
-		return fmt.Errorf("answer for %s: %s has no link-local address that can be used: %w", address, s.name, s.noNDP)
+	if err := s.groups.join(address); err != nil {
+		return fmt.Errorf("answer for %s on %s: %w", address, s.name, err)
 	}
-	group, err := ndp.SolicitedNodeMulticast(address)
-	if err != nil || s.joined[group] {
-		return err
-	}
-	if err := s.ndp.JoinGroup(group); err != nil {
-		return fmt.Errorf("join %s on %s: %w", group, s.name, err)
-	}
-	s.joined[group] = true
 	return nil
+}
+
+// leave ends that. The caller has the Announcer's lock.
+func (s *segment) leave(address netip.Addr) {
+	if !address.Is4() {
+		s.groups.leave(address)
+	}
 }
 
 func (s *segment) advertise(address, to netip.Addr, solicited bool) error {

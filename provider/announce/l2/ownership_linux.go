@@ -2,6 +2,7 @@ package l2
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,6 +32,10 @@ const (
 	// otherMAC is for how long another MAC that answers for the address is the same conflict. A machine with two interfaces on the link
 	// answers with both, and a hostile one has any number of them.
 	otherMAC = time.Minute
+	// cannotFor is how long an owner may fail to answer before another Node is to have the address: a link-local address takes as long to be
+	// usable. The Node leaves the address to others until it can answer, and tries that each tryAgain.
+	cannotFor = 2 * time.Second
+	tryAgain  = time.Second
 	// settled is when nothing may be on its way any more that a former owner sent.
 	settled = 2 * time.Second
 )
@@ -49,6 +54,7 @@ type ownership struct {
 	since      quorum.Instant
 	announced  bool
 	refused    string         // why it has no segment, as it was logged
+	failing    quorum.Instant // since when that is so
 	asked      int            // probes sent
 	gratuitous int            // how often gratuitous ARP was sent
 	next       quorum.Instant // of the next probe, or the next gratuitous ARP
@@ -112,6 +118,9 @@ func (o *ownership) repeats() bool {
 }
 
 func (l *Announcer) lose(address netip.Addr) {
+	if s := l.owned[address].segment; s != nil {
+		s.leave(address)
+	}
 	delete(l.owned, address)
 	l.Lost(address)
 }
@@ -122,13 +131,17 @@ func (l *Announcer) advance(now quorum.Instant, o *ownership) bool {
 		return false
 	}
 	before := o.segment
-	if s, err := l.segmentOf(o.claim); err != nil {
-		if o.refused != err.Error() {
-			l.Log.Error(err, "Cannot answer for an address")
-		}
-		o.segment, o.next, o.refused = nil, now+time.Second, err.Error()
-		return before != nil
-	} else if o.segment, o.refused = s, ""; before != s {
+	s, err := l.segmentOf(o.claim)
+	if err == nil {
+		err = s.join(o.claim.Address)
+	}
+	if before != nil && (err != nil || before != s) {
+		before.leave(o.claim.Address)
+	}
+	if err != nil {
+		return l.cannot(now, o, err) || before != nil
+	}
+	if o.segment, o.refused = s, ""; before != s {
 		o.gratuitous, o.next = 0, now
 	}
 	if !o.announced && l.probing(now, o) {
@@ -150,6 +163,28 @@ func (l *Announcer) advance(now quorum.Instant, o *ownership) bool {
 		l.Log.Error(err, "Cannot send gratuitous ARP or NDP for an address", "address", o.claim.Address)
 	}
 	return changed || before != o.segment
+}
+
+// cannot notes why an address is not answered for. If that lasts, and another Node could have it, it is released, and not requested until this
+// Node can answer: members without that problem would otherwise leave it where nobody answers. It reports whether the address was released.
+func (l *Announcer) cannot(now quorum.Instant, o *ownership, why error) bool {
+	if o.refused == "" {
+		o.failing = now
+	}
+	if o.refused != why.Error() {
+		l.Log.Error(why, "Cannot answer for an address")
+	}
+	o.segment, o.next, o.refused = nil, now+tryAgain, why.Error()
+	only := slices.Equal(o.claim.Candidates, []string{l.Node}) // members that choose for it do not say so
+	if only || now < o.failing+cannotFor || l.quorum.Alone(now, quorumClaim(o.claim)) {
+		return false
+	}
+	l.Log.Info("Released an address that this Node cannot answer for", "address", o.claim.Address)
+	l.unable[o.claim.Address] = now + tryAgain
+	l.quorum.Drop(now, o.claim.Address)
+	l.lose(o.claim.Address)
+	wake(l.poke)
+	return true
 }
 
 // probing asks the network for an address that was never used. It is over when nobody has answered.
@@ -200,12 +235,15 @@ func (l *Announcer) conflict(now quorum.Instant, o *ownership, f frame) {
 		return
 	}
 	again := probeAgain
-	if node := l.agentWith(f.mac.String()); node != "" {
+	if node := l.agents[f.mac.String()]; node != "" {
 		switch {
 		case o.announced && l.kernelOf(node, o.claim.Address): // not its agent: it is said as of a stranger
-		case o.announced:
+		case o.announced && now < o.since+settled:
+			return // a frame of before the address came here
+		case o.announced && l.quorum.Claims(now, node, o.claim.Address):
 			l.rival(now, o, node)
 			return
+		case o.announced: // any machine can send a frame with the MAC of a Node
 		case now < o.since+settled: // it may have been sent before the address came here
 			o.asked, o.next = 0, now+probeNodeAgain
 			return
@@ -236,12 +274,9 @@ func (l *Announcer) conflict(now quorum.Instant, o *ownership, f frame) {
 	}
 }
 
-// rival is another agent that answers for the same address, which the quorum excludes. Should it be so, the one with the
-// greater name stops at once.
+// rival is another agent that answers for the same address and says in its heartbeats that it owns it, which the quorum excludes. Should it be
+// so, the one with the greater name stops at once.
 func (l *Announcer) rival(now quorum.Instant, o *ownership, node string) {
-	if now < o.since+settled {
-		return // a frame of before the address came here
-	}
 	l.Log.Info("Another agent answers for an address of this Node; please report this", "address", o.claim.Address, "node", node)
 	if node < l.Node {
 		l.quorum.Drop(now, o.claim.Address)
@@ -251,16 +286,20 @@ func (l *Announcer) rival(now quorum.Instant, o *ownership, node string) {
 	}
 }
 
-// agentWith is the Node whose agent reports an interface with this MAC.
-func (l *Announcer) agentWith(mac string) string {
-	for name, agent := range l.view.Agents {
+// agentsByMAC are the other Nodes by the MACs of the interfaces that their agents report; of two with the same, the first one by name.
+func agentsByMAC(view *announce.View, self string) map[string]string {
+	nodes := map[string]string{}
+	for name, agent := range view.Agents {
+		if name == self {
+			continue
+		}
 		for _, i := range agent.Status.Interfaces {
-			if i.MAC == mac && name != l.Node {
-				return name
+			if other, known := nodes[i.MAC]; !known || name < other {
+				nodes[i.MAC] = name
 			}
 		}
 	}
-	return ""
+	return nodes
 }
 
 // forgetConflicts drops those of addresses that are not claimed any more, and those that are over.

@@ -22,14 +22,14 @@ type segment struct {
 	name string
 	mac  net.HardwareAddr
 	arp  *packet.Conn
-	ndp  *ndp.Conn // none where the interface has no link-local address (yet)
+	ndp  *ndp.Conn  // none where the interface has no link-local address (yet)
+	from netip.Addr // that address
 	out  *ipv6.ControlMessage
 
 	noNDP    error          // why there is none
 	ndpAgain quorum.Instant // when the interface is looked at for a link-local address again
 
-	mu     sync.Mutex
-	joined map[netip.Addr]bool // solicited-node groups
+	groups groups // of IPv6
 	ended  sync.WaitGroup
 }
 
@@ -44,13 +44,13 @@ type frame struct {
 
 // openSegment opens sockets on an interface, and calls receive with each frame until close.
 func openSegment(namespace netns.NsHandle, name string, receive func(frame)) (*segment, error) {
-	s := &segment{name: name, joined: map[netip.Addr]bool{}}
+	s := &segment{name: name, groups: groups{namespace: namespace, joined: map[netip.Addr]*group{}}}
 	err := enter(namespace, func() error {
 		i, err := net.InterfaceByName(name)
 		if err != nil {
 			return err
 		}
-		s.mac, s.out = i.HardwareAddr, &ipv6.ControlMessage{IfIndex: i.Index}
+		s.mac, s.out, s.groups.index = i.HardwareAddr, &ipv6.ControlMessage{IfIndex: i.Index}, i.Index
 		filter, err := notOfOthers()
 		if err != nil {
 			return err
@@ -85,6 +85,7 @@ func (s *segment) close() {
 	if s.ndp != nil {
 		_ = s.ndp.Close()
 	}
+	s.groups.close()
 }
 
 func (s *segment) readARP(receive func(frame)) {

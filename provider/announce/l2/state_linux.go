@@ -14,8 +14,36 @@ import (
 	"github.com/ccmadm/ccmadm/provider/announce/quorum"
 )
 
-// watchAgain is the pause after the kernel's events have ended.
-const watchAgain = time.Second
+const (
+	// watchAgain is the pause after the kernel's events have ended.
+	watchAgain = time.Second
+	// readAgain is that after interfaces could not be read.
+	readAgain = time.Second
+)
+
+// readAlways reads the interfaces whenever they are to be read again, until ctx is done, and pauses in between for as long as that took: with
+// thousands of addresses, such as kube-proxy in mode ipvs has, it takes as long as heartbeats are apart, and changes come by the thousand.
+func (l *Announcer) readAlways(ctx context.Context) {
+	wake(l.refresh)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.refresh:
+		}
+		began := time.Now()
+		pause := time.Duration(0)
+		if err := l.readInterfaces(); err != nil {
+			l.Log.Error(err, "Cannot read interfaces; keeping the previous ones")
+			pause = readAgain
+			wake(l.refresh)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(max(pause, time.Since(began))):
+		}
+	}
+}
 
 // followInterfaces has the interfaces read after each change, until ctx is done. Events that are lost are not missed:
 // with each new watch everything is read.
@@ -35,34 +63,35 @@ func (l *Announcer) followInterfaces(ctx context.Context) {
 
 // readInterfaces takes in what the kernel has, and closes segments of interfaces that are gone or are others now.
 func (l *Announcer) readInterfaces() error {
-	found, indexes, err := readInterfaces(l.Namespace)
-	if err != nil {
-		return err
-	}
-	local, err := localAddresses(l.Namespace)
+	r, err := readKernel(l.Namespace)
 	if err != nil {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	macs, closed := map[string]string{}, false
-	for _, i := range found {
+	for _, i := range r.interfaces {
 		macs[i.Name] = i.MAC
 	}
 	for name, s := range l.segments {
-		if macs[name] != s.mac.String() || indexes[name] != s.out.IfIndex {
+		if macs[name] != s.mac.String() || r.indexes[name] != s.out.IfIndex {
 			l.closeSegment(s, 0)
 			closed = true
+		} else if s.ndp != nil && !r.linkLocal[s.from] {
+			l.renewNDP(s)
 		}
 	}
-	l.local, l.read = local, true
+	l.local, l.read = r.local, true
 	if l.kernelChanged() {
 		l.Changed()
 	}
-	if !closed && reflect.DeepEqual(found, l.interfaces) {
+	if !closed && reflect.DeepEqual(r.interfaces, l.interfaces) {
 		return nil
 	}
-	l.interfaces, l.elsewhere = found, true
+	l.interfaces, l.elsewhere = r.interfaces, true
+	for address := range l.unable {
+		l.unable[address] = 0
+	}
 	for _, o := range l.owned {
 		if o.segment == nil {
 			o.next = 0
@@ -71,6 +100,19 @@ func (l *Announcer) readInterfaces() error {
 	wake(l.poke)
 	l.Changed()
 	return nil
+}
+
+// renewNDP replaces the socket of a link-local address that is gone. Without another one, addresses of IPv6 are not answered for any more.
+func (l *Announcer) renewNDP(s *segment) {
+	_ = s.ndp.Close() // it has nothing to lose
+	s.ndp, s.ndpAgain = nil, 0
+	s.listenNDP(l.Namespace, l.heard)
+	for address, o := range l.owned {
+		if o.segment == s && !address.Is4() {
+			o.next = 0
+		}
+	}
+	wake(l.poke)
 }
 
 // closeSegment has those whose addresses it carried look for another one at that moment.
@@ -132,7 +174,7 @@ func (l *Announcer) segmentOf(c announce.Claim) (*segment, error) {
 	if !c.Address.Is4() {
 		s.listenNDP(l.Namespace, l.heard)
 	}
-	return s, s.join(c.Address)
+	return s, s.able(c.Address)
 }
 
 // Answerable says what keeps this Node from answering for an address of the view's claims; nil: nothing. Sockets are
@@ -183,6 +225,7 @@ func (l *Announcer) Counts() Counts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.counts
+	c.Forged = l.forged.Load()
 	c.Owned, c.Conflicts = len(l.owned), len(l.conflicts)
 	c.Votes, c.Unheard = len(l.quorum.Members()), len(l.quorum.Unheard(bootTime()))
 	return c
@@ -205,11 +248,37 @@ func (l *Announcer) Announces(address netip.Addr) bool {
 }
 
 // claims are those that it may take.
-func (l *Announcer) claims() []announce.Claim {
+func (l *Announcer) claims(now quorum.Instant) []announce.Claim {
 	if l.view == nil || l.left {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(l.view.Claims), func(c announce.Claim) bool { return c.Level != v1alpha1.LevelL2 })
+	claims := slices.DeleteFunc(slices.Clone(l.view.Claims), func(c announce.Claim) bool { return c.Level != v1alpha1.LevelL2 })
+	if len(l.unable) == 0 {
+		return claims
+	}
+	unable := map[netip.Addr]quorum.Instant{} // without those that are claimed no more
+	for i, c := range claims {
+		again, is := l.unable[c.Address]
+		if is && now >= again {
+			is, again = l.try(c) != nil, now+tryAgain
+		}
+		if is {
+			unable[c.Address] = again
+			claims[i].Candidates = slices.DeleteFunc(slices.Clone(c.Candidates), func(name string) bool { return name == l.Node })
+		}
+	}
+	l.unable = unable
+	return claims
+}
+
+// try says what keeps this Node from answering for an address that it does not own; nil: nothing.
+func (l *Announcer) try(c announce.Claim) error {
+	s, err := l.segmentOf(c)
+	if err == nil {
+		err = s.join(c.Address)
+		s.leave(c.Address)
+	}
+	return err
 }
 
 // addressOf is where a member is heard; invalid: that is not known, or it gets no answer.

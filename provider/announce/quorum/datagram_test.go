@@ -103,18 +103,23 @@ func TestQuorum_RefusesRepeatedDatagrams(t *testing.T) {
 			old = d
 		}
 	}
-	b.quorum.Receive(w.clock(b), old)
+	if !b.quorum.Receive(w.clock(b), old) {
+		t.Error("a datagram that has just been sent is not new")
+	}
 	heard := b.quorum.peers[a.name].heard
 	w.now += 50 * time.Millisecond
-	b.quorum.Receive(w.clock(b), old)
+	again := b.quorum.Receive(w.clock(b), old)
 	if got := b.quorum.peers[a.name].heard; got != heard {
 		t.Errorf("a repeated datagram counts as heard at %s, the first at %s", got, heard)
 	}
 	w.restart(b)
 	b.quorum.SetMembers(w.clock(b), w.names(3), nil, nil)
-	b.quorum.Receive(w.clock(b), old)
+	again = b.quorum.Receive(w.clock(b), old) || again
 	if b.quorum.Alive(w.clock(b), a.name) {
 		t.Error("a datagram for a former incarnation counts as heard")
+	}
+	if again {
+		t.Error("a datagram that was sent again is new")
 	}
 }
 

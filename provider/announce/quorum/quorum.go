@@ -198,12 +198,18 @@ func (q *Member) Owner(now Instant, address netip.Addr) string {
 		return q.self
 	}
 	first := ""
-	for name, p := range q.peers {
-		if p.requests[address].owns && (first == "" || name < first) && q.Alive(now, name) {
+	for name := range q.peers {
+		if (first == "" || name < first) && q.Claims(now, name, address) {
 			first = name
 		}
 	}
 	return first
+}
+
+// Claims reports whether a member that is alive says that it owns the address.
+func (q *Member) Claims(now Instant, name string, address netip.Addr) bool {
+	p := q.peers[name]
+	return p != nil && p.requests[address].owns && q.Alive(now, name)
 }
 
 // Alive reports whether a member was heard lately, and has heard this one.

@@ -2,27 +2,28 @@ package quorum
 
 import "net/netip"
 
-// Receive takes a datagram whose signature is right.
-func (q *Member) Receive(now Instant, d *Datagram) {
+// Receive takes a datagram whose signature is right, and reports whether it is new: its sender has sent it to this incarnation a moment ago, and
+// after all others that have arrived.
+func (q *Member) Receive(now Instant, d *Datagram) bool {
 	if d.To != q.self || d.From == q.self {
-		return
+		return false
 	}
 	p := q.peer(d.From)
 	p.greet(now, d)
 	if d.Echo.Incarnation != p.self || uint64(now) > d.Echo.Stamp+uint64(grantFor) {
 		q.answer(now, p, d.Stamp)
-		return
+		return false
 	}
 	if d.Stamp.Incarnation != p.incarnation {
 		if d.Stamp.Incarnation < p.incarnation && now < p.heard+grantFor {
-			return // a former one's, late
+			return false // a former one's, late
 		}
 		q.begin(p, d.Stamp)
 	} else if d.Stamp.Stamp <= p.stamp { // a repeated one, or overtaken
 		// Its operations are numbered, and count: on a network that reorders datagrams all that are sent close to others would be lost.
 		// What else it says is older than what is known.
 		q.take(now, p, d)
-		return
+		return false
 	}
 	p.urgent = p.urgent || now >= p.heard+aliveFor // so that it hears this member, too
 	if d.Stamp.Stamp > p.stamp+uint64(aliveFor) {
@@ -31,6 +32,7 @@ func (q *Member) Receive(now Instant, d *Datagram) {
 	p.stamp, p.heard, p.draining = d.Stamp.Stamp, now, d.Draining
 	q.learn(now, p, d)
 	q.apply(now, p, d)
+	return true
 }
 
 // answer sends a peer the stamp that it is to echo. Its datagram may be an old one that was replayed; or one of the two was
