@@ -19,8 +19,11 @@ import (
 	"github.com/ccmadm/ccmadm/provider/objects"
 )
 
-// planeInterval is that of looks at where the API server is. DNS is asked once a minute.
+// planeInterval is that of looks at where the API server is, and whether the table that protects it is there. DNS is asked once a minute.
 const planeInterval = 20 * time.Second
+
+// rewriteAfter is how old the table becomes: another program may have removed its rules.
+const rewriteAfter = time.Minute
 
 // apiServers knows where the API server is: by the agent's own connection, its command line, and the EndpointSlices of Service
 // default/kubernetes. What is there is announced for no Service, whatever a claim says.
@@ -29,6 +32,10 @@ type apiServers struct {
 	slices cache.SharedIndexInformer
 	names  *controlplane.Lookups
 	now    func() time.Time
+	// vip is the control plane's own address, from which kube-proxy is kept away; none: there is none.
+	vip        netip.AddrPort
+	written    time.Time // when the table was
+	unshielded string    // why it is not, as it was logged
 
 	endpoints atomic.Pointer[map[netip.Addr]bool]
 	told      sync.Map // addresses of claims that were left out
@@ -51,11 +58,44 @@ func (p *apiServers) shield(at netip.AddrPort) {
 		}
 		return
 	}
-	p.hosts = append(p.hosts, at.Addr().String())
-	if err := controlplane.Shield(at); err != nil {
+	p.hosts, p.vip = append(p.hosts, at.Addr().String()), at
+	p.shielded(p.writeShield())
+}
+
+// keepShield writes the table again where it is gone, and where it is old: `nft flush ruleset`, as a reload of nftables.service runs it, removes
+// all tables, and `nft flush table` the rules of one.
+func (p *apiServers) keepShield() {
+	if !p.vip.IsValid() {
+		return
+	}
+	there, err := controlplane.Shielded()
+	if err == nil && (!there || p.now().Sub(p.written) >= rewriteAfter) {
+		if err = p.writeShield(); err == nil && !there {
+			klog.InfoS("Wrote nftables table inet ccmadm-control-plane again: another program had removed it")
+		}
+	}
+	p.shielded(err)
+}
+
+func (p *apiServers) writeShield() error {
+	err := controlplane.Shield(p.vip)
+	if err == nil {
+		p.written = p.now()
+	}
+	return err
+}
+
+// shielded logs why the table is not there, once.
+func (p *apiServers) shielded(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if err != nil && text != p.unshielded {
 		klog.ErrorS(err, "Cannot write nftables table inet ccmadm-control-plane: a Service with the control plane VIP could redirect "+
 			"connections to the API server")
 	}
+	p.unshielded = text
 }
 
 // look resolves the names. It waits for DNS, two seconds at most for each.
@@ -72,6 +112,7 @@ func (p *apiServers) run(ctx context.Context) {
 			return
 		case <-time.After(planeInterval):
 			p.look(ctx)
+			p.keepShield()
 		}
 	}
 }

@@ -66,7 +66,7 @@ func (e *egressSender) Set(view *announce.View) {
 	}
 	if len(in.Addresses) > 0 {
 		known := e.caches.apiServers.known()
-		in.Servers = slices.Concat(slices.Collect(maps.Keys(known.Servers)), slices.Collect(maps.Keys(known.Endpoints)))
+		in.Servers, in.Endpoints = slices.Collect(maps.Keys(known.Servers)), slices.Collect(maps.Keys(known.Endpoints))
 		for _, slice := range objects.List[*discoveryv1.EndpointSlice](e.caches.slices.GetStore()) {
 			if in.Services[slice.Namespace+"/"+slice.Labels[discoveryv1.LabelServiceName]] != nil {
 				in.Slices = append(in.Slices, slice)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/dump"
 )
 
 // reportGateways adds the routers of this machine's default routes. What the kernel does not tell is left out, with a line
@@ -27,7 +28,9 @@ func reportGateways(status *v1alpha1.NodeAgentStatus) {
 
 // gateways are the routers of the best default route of a family in table main, which may have several.
 func gateways(family int) ([]string, error) {
-	all, err := netlink.RouteListFiltered(family, &netlink.Route{Table: unix.RT_TABLE_MAIN}, netlink.RT_FILTER_TABLE)
+	all, err := dump.Whole(func() ([]netlink.Route, error) {
+		return netlink.RouteListFiltered(family, &netlink.Route{Table: unix.RT_TABLE_MAIN}, netlink.RT_FILTER_TABLE)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list routes: %w", err)
 	}

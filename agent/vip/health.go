@@ -39,8 +39,12 @@ func newHealth(caFile string, port int) (*health, error) {
 	if !pool.AppendCertsFromPEM(ca) {
 		return nil, fmt.Errorf("read --ca-file: %s has no certificate", caFile)
 	}
-	// Every API server of kubeadm's has this name, and none has that of 127.0.0.1.
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: "kubernetes", MinVersion: tls.VersionTLS12}}
+	// Every API server of kubeadm's has this name, and none has that of 127.0.0.1. Each question is a connection of its own, as clients of the
+	// address begin them: over an old one a server answers that accepts none any more.
+	transport := &http.Transport{
+		TLSClientConfig:   &tls.Config{RootCAs: pool, ServerName: "kubernetes", MinVersion: tls.VersionTLS12},
+		DisableKeepAlives: true,
+	}
 	return &health{
 		client: &http.Client{Timeout: healthTimeout, Transport: transport},
 		server: fmt.Sprintf("https://127.0.0.1:%d", port),

@@ -2,6 +2,8 @@ package vip
 
 import (
 	"context"
+	"errors"
+	"net"
 	"net/netip"
 	"strings"
 	"testing"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/ccmadm/ccmadm/provider/announce/bgp"
 )
@@ -58,6 +61,45 @@ func TestVIP_LoopbackFlushed(t *testing.T) {
 	}
 	if mac := client.wait(t, machines, 2*time.Second, ""); mac != owner.mac {
 		t.Errorf("%s answers for the address, want the one that had it", machines[mac].name)
+	}
+}
+
+// While another program changes thousands of addresses, such as kube-proxy in mode ipvs, lists of addresses lack some: the address is put on
+// lo, and taken from there, all the same.
+func TestLoopback_ChangesMeanwhile(t *testing.T) {
+	ownNamespace(t)
+	lo, err := netlink.LinkByName("lo")
+	must(t, err)
+	for i := range 2000 { // more than one message has room for
+		must(t, netlink.AddrAdd(lo, &netlink.Addr{IPNet: netlink.NewIPNet(net.IPv4(10, 96, byte(i>>8), byte(i)))}))
+	}
+	other, err := netlink.NewHandle()
+	must(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer other.Close()
+		for changed := (&netlink.Addr{IPNet: netlink.NewIPNet(net.IPv4(10, 97, 0, 1))}); ctx.Err() == nil; {
+			_ = other.AddrAdd(lo, changed)
+			_ = other.AddrDel(lo, changed)
+		}
+	}()
+	defer func() { stop(); <-ended }()
+	for _, vip := range []netip.Addr{addr("192.0.2.10"), addr("2001:db8::10")} {
+		own := &netlink.Addr{IPNet: netlink.NewIPNet(vip.AsSlice())}
+		for range 5 {
+			must(t, addToLoopback(vip))
+			must(t, addToLoopback(vip)) // which is there
+			if err := netlink.AddrAdd(lo, own); !errors.Is(err, unix.EEXIST) {
+				t.Fatalf("%s was put on lo, and is not there: %v", vip, err)
+			}
+			must(t, removeFromLoopback(vip))
+			must(t, removeFromLoopback(vip)) // which is not there
+			if err := netlink.AddrDel(lo, own); !errors.Is(err, unix.EADDRNOTAVAIL) {
+				t.Fatalf("%s was removed from lo, and is still there: %v", vip, err)
+			}
+		}
 	}
 }
 

@@ -334,6 +334,21 @@ func TestHealth(t *testing.T) {
 	expect(false, 2*time.Second) // nobody listens
 }
 
+// A server that answers over the connections that it has, and accepts no other, is none that clients reach.
+func TestHealth_NewConnections(t *testing.T) {
+	var kept atomic.Bool
+	h, server := healthOf(t, func(_ http.ResponseWriter, r *http.Request) {
+		if !r.Close {
+			kept.Store(true)
+		}
+	})
+	must(t, h.ask(t.Context()))
+	must(t, server.Listener.Close())
+	if err := h.ask(t.Context()); err == nil || kept.Load() {
+		t.Errorf("it got %v, and asked to keep a connection: %t", err, kept.Load())
+	}
+}
+
 func TestHeartbeatKey(t *testing.T) {
 	write := func(text string) string {
 		path := filepath.Join(t.TempDir(), "sa.key")

@@ -36,8 +36,8 @@ type Agent struct {
 	// failures is how many looks in a row have failed.
 	failures atomic.Int32
 	failed   string // what was logged
-	// networks and pods are those of the routes that were read last.
-	networks, pods []netip.Prefix
+	// around is what was read last; nil: nothing yet.
+	around *surroundings
 }
 
 // NewAgent makes one. owns reports whether this Node owns an address, and report is called when [Agent.Fit] changes. The Agent closes
@@ -93,7 +93,7 @@ func (a *Agent) look() {
 		return
 	}
 	s, err := a.wanted(*in)
-	if err == nil || a.networks != nil {
+	if err == nil || a.around != nil {
 		err = errors.Join(err, a.kernel.apply(s))
 	}
 	c := Counts{Pods: len(s.Pods)}
@@ -116,25 +116,34 @@ func (a *Agent) look() {
 	a.log(err)
 }
 
-// wanted is the plan as it is on this Node. If the routes cannot be read, those that were read last count, if there are any.
+// wanted is the plan as it is on this Node, without what this machine knows to be no pod of the plan. If the routes cannot be read, those
+// that were read last count, if there are any.
 func (a *Agent) wanted(in Inputs) (state, error) {
-	plan := NewPlan(in)
+	owned := map[netip.Addr]bool{}
+	owns := func(address netip.Addr) bool {
+		is, known := owned[address]
+		if !known {
+			is = a.owns(address)
+			owned[address] = is
+		}
+		return is
+	}
+	plan := NewPlan(in, owns)
 	if len(plan.Pods) == 0 {
 		return state{}, nil
 	}
-	networks, pods, err := a.kernel.own(in)
+	around, err := a.kernel.surroundings(in)
 	if err == nil {
-		a.networks, a.pods = append([]netip.Prefix{}, networks...), pods
+		a.around = around
 	}
-	s := state{Cluster: netfilter.Disjoint(append(in.cluster(plan.ranges, a.networks), a.pods...))}
-	owned := map[netip.Addr]bool{}
+	if a.around == nil {
+		return state{}, err
+	}
+	s := state{Cluster: netfilter.Disjoint(append(in.cluster(plan.ranges, a.around.networks), a.around.pods...))}
 	for _, p := range plan.Pods {
-		is, known := owned[p.Address]
-		if !known {
-			is = a.owns(p.Address)
-			owned[p.Address] = is
+		if !a.around.contradicts(p) {
+			s.Pods = append(s.Pods, podState{Pod: p, Owned: owns(p.Address)})
 		}
-		s.Pods = append(s.Pods, podState{Pod: p, Owned: is})
 	}
 	return s, err
 }

@@ -1,7 +1,6 @@
 package egress
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -9,6 +8,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/ccmadm/ccmadm/provider/dump"
 )
 
 // endFlows removes entries of connection tracking that would translate the source of a pod's packets as it was before: the pod's address
@@ -25,14 +26,9 @@ func (k *Kernel) endFlows(s state) error {
 		return nil
 	}
 	for _, family := range []netlink.InetFamily{unix.AF_INET, unix.AF_INET6} {
-		for again := 0; ; again++ {
-			_, err := k.handle.ConntrackDeleteFilters(netlink.ConntrackTable, family, filter)
-			if err == nil {
-				break
-			}
-			if !errors.Is(err, netlink.ErrDumpInterrupted) || again == 5 {
-				return fmt.Errorf("remove entries of connection tracking: %w", err)
-			}
+		_, err := dump.Whole(func() (uint, error) { return k.handle.ConntrackDeleteFilters(netlink.ConntrackTable, family, filter) })
+		if err != nil {
+			return fmt.Errorf("remove entries of connection tracking: %w", err)
 		}
 	}
 	k.gone = nil

@@ -40,9 +40,10 @@ type Inputs struct {
 	Slices   []*discoveryv1.EndpointSlice
 	// OwnRanges: pods of a Node have addresses in its ranges, Node.spec.podCIDRs, as ccmadm's routes have it.
 	OwnRanges bool
-	// Within are the cluster's ranges of pods, if they are known, and Servers addresses of API servers.
-	Within  []netip.Prefix
-	Servers []netip.Addr
+	// Within are the cluster's ranges of pods, if they are known.
+	Within []netip.Prefix
+	// Servers are the machines with an API server, which no kubelet names, and Endpoints where clients reach it: also a load balancer's.
+	Servers, Endpoints []netip.Addr
 }
 
 // Address is one that was assigned to Services.
@@ -86,14 +87,18 @@ type Counts struct {
 // NewPlan is what the cluster asks for. A Service without an address of a pod's family at level L2 asks for nothing. If several Services with
 // the label have a pod, the oldest one counts. Who may write EndpointSlices can name any pod, if it is not in another Node's range: Kubernetes
 // has allowed that to no tenant since 1.22. Addresses of the pod's Node and of API servers never count.
-func NewPlan(in Inputs) Plan {
+//
+// A kubelet may say of its pods that they have any address. If endpoints of two Nodes have the same one, those of this Node count: it knows its
+// own pods. Else those count that send their packets here, by an address which owns says this Node owns, then those in whose Node's range the
+// address is: where ranges are those of pods, a Node alone cannot stop the packets of another one's pods, or have them translated.
+func NewPlan(in Inputs, owns func(netip.Addr) bool) Plan {
 	asking := in.asking()
 	if len(asking) == 0 {
 		return Plan{}
 	}
 	ranges := in.podRanges()
 	isPod, endpoints := in.pods(ranges), in.endpoints()
-	chosen := map[netip.Addr]Pod{}
+	said := map[netip.Addr][]podOf{}
 	for _, a := range asking {
 		for _, e := range endpoints[types.NamespacedName{Namespace: a.service.Namespace, Name: a.service.Name}] {
 			for _, text := range e.Addresses {
@@ -101,24 +106,52 @@ func NewPlan(in Inputs) Plan {
 				if err != nil || e.NodeName == nil || !isPod(*e.NodeName, ip) {
 					continue
 				}
+				node := *e.NodeName
+				older := slices.ContainsFunc(said[ip], func(p podOf) bool { return p.node == node })
 				address, has := a.of(ip)
-				if _, taken := chosen[ip]; taken || !has {
+				if older || !has {
 					continue
 				}
-				pod := Pod{IP: ip, Here: *e.NodeName == in.Node, Address: address.Addr, Interface: address.Interface}
+				pod := Pod{IP: ip, Here: node == in.Node, Address: address.Addr, Interface: address.Interface}
 				if address.Unfit {
 					pod.Interface = ""
 				}
-				chosen[ip] = pod
+				said[ip] = append(said[ip], podOf{pod, node})
 			}
 		}
 	}
 	plan := Plan{ranges: ranges}
-	for _, pod := range chosen {
-		plan.Pods = append(plan.Pods, pod)
+	for _, of := range said {
+		plan.Pods = append(plan.Pods, credible(of, ranges, owns))
 	}
 	slices.SortFunc(plan.Pods, func(a, b Pod) int { return a.IP.Compare(b.IP) })
 	return plan
+}
+
+// podOf is a pod as a Node says that it has it.
+type podOf struct {
+	Pod
+	node string
+}
+
+// credible is the pod of an address of which Nodes say that it is that of a pod of theirs; of equals, that of the oldest Service.
+func credible(of []podOf, ranges map[string][]netip.Prefix, owns func(netip.Addr) bool) Pod {
+	if len(of) == 1 {
+		return of[0].Pod
+	}
+	rank := func(p podOf) (rank int) {
+		if !p.Here {
+			rank = 4
+		}
+		if !owns(p.Address) {
+			rank += 2
+		}
+		if !slices.ContainsFunc(ranges[p.node], func(r netip.Prefix) bool { return r.Contains(p.IP) }) {
+			rank++
+		}
+		return rank
+	}
+	return slices.MinFunc(of, func(a, b podOf) int { return cmp.Compare(rank(a), rank(b)) }).Pod
 }
 
 // endpoints by Service.
@@ -179,7 +212,7 @@ func (in Inputs) pods(ranges map[string][]netip.Prefix) func(node string, ip net
 			}
 		}
 	}
-	for _, ip := range in.Servers {
+	for _, ip := range slices.Concat(in.Servers, in.Endpoints) {
 		servers[ip] = true
 	}
 	return func(node string, ip netip.Addr) bool {
@@ -213,7 +246,7 @@ func (in Inputs) cluster(ranges map[string][]netip.Prefix, networks []netip.Pref
 			}
 		}
 	}
-	for _, ip := range in.Servers {
+	for _, ip := range slices.Concat(in.Servers, in.Endpoints) {
 		add(ip)
 	}
 	return list

@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"slices"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/ccmadm/ccmadm/api/nodestatus"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/dump"
 )
 
 const (
@@ -136,7 +135,7 @@ func (k *Kernel) removeWays(t there, wanted map[netip.Addr]int) error {
 
 // rules are ours, of both families.
 func (k *Kernel) rules() ([]netlink.Rule, error) {
-	found, err := again(func() ([]netlink.Rule, error) { return k.handle.RuleList(netlink.FAMILY_ALL) })
+	found, err := dump.Whole(func() ([]netlink.Rule, error) { return k.handle.RuleList(netlink.FAMILY_ALL) })
 	if err != nil {
 		return nil, fmt.Errorf("list routing rules: %w", err)
 	}
@@ -168,122 +167,13 @@ func (k *Kernel) ways() ([]way, error) {
 
 // routes are those of all tables.
 func (k *Kernel) routes() ([]netlink.Route, error) {
-	found, err := again(func() ([]netlink.Route, error) {
+	found, err := dump.Whole(func() ([]netlink.Route, error) {
 		return k.handle.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list the kernel's routes: %w", err)
 	}
 	return found, nil
-}
-
-// again lists once more what has changed while it was listed.
-func again[T any](list func() ([]T, error)) (found []T, err error) {
-	for range 5 {
-		if found, err = list(); !errors.Is(err, netlink.ErrDumpInterrupted) {
-			break
-		}
-	}
-	return found, err
-}
-
-// own are the networks that this machine reaches directly, and pods the destinations to which it has routes within the cluster: by another
-// Node, or by an interface that is no uplink and no network card, as network add-ons have them. A destination with another route of its own
-// is outside of the cluster.
-func (k *Kernel) own(in Inputs) (networks, pods []netip.Prefix, err error) {
-	found, err := k.routes()
-	if err != nil {
-		return nil, nil, err
-	}
-	uplinks, err := k.uplinks(in, found)
-	if err != nil {
-		return nil, nil, err
-	}
-	nodes := map[netip.Addr]bool{}
-	for _, n := range in.Nodes {
-		for _, ip := range nodestatus.InternalIPs(n) {
-			nodes[ip] = true
-		}
-	}
-	var outside []netip.Prefix
-	for _, r := range found {
-		prefix, ok := prefixOf(r.Dst)
-		if !ok || r.Table != unix.RT_TABLE_MAIN || prefix.Bits() < shortest(prefix) {
-			continue
-		}
-		links, gateways := hopsOf(r)
-		switch {
-		case r.Type != unix.RTN_UNICAST, slices.ContainsFunc(gateways, func(g netip.Addr) bool { return nodes[g] }),
-			!slices.ContainsFunc(links, func(link int) bool { return uplinks[link] }):
-			pods = append(pods, prefix)
-			continue
-		case len(gateways) == 0:
-			networks = append(networks, prefix)
-		}
-		outside = append(outside, prefix)
-	}
-	// A route that others are within is a summary, such as those of private ranges that lead nowhere.
-	pods = slices.DeleteFunc(pods, func(p netip.Prefix) bool {
-		return slices.ContainsFunc(outside, func(o netip.Prefix) bool { return p.Bits() < o.Bits() && p.Contains(o.Addr()) })
-	})
-	return networks, pods, nil
-}
-
-// hopsOf are the interfaces and the gateways of a route.
-func hopsOf(r netlink.Route) (links []int, gateways []netip.Addr) {
-	gateway := func(ip net.IP) {
-		if g, ok := netip.AddrFromSlice(ip); ok {
-			gateways = append(gateways, g.Unmap())
-		}
-	}
-	via := func(d netlink.Destination) {
-		if v, is := d.(*netlink.Via); is && v != nil {
-			gateway(v.Addr)
-		}
-	}
-	if len(r.MultiPath) == 0 {
-		gateway(r.Gw)
-		via(r.Via)
-		return []int{r.LinkIndex}, gateways
-	}
-	for _, hop := range r.MultiPath {
-		links = append(links, hop.LinkIndex)
-		gateway(hop.Gw)
-		via(hop.Via)
-	}
-	return links, gateways
-}
-
-// shortest is the length of a prefix below which it is no range of pods: some VPNs have two routes for all destinations.
-func shortest(p netip.Prefix) int { return p.Addr().BitLen() / 4 }
-
-// uplinks are the interfaces by which packets leave the cluster: those with a default route, with the network of an address of a Service,
-// and network cards.
-func (k *Kernel) uplinks(in Inputs, found []netlink.Route) (map[int]bool, error) {
-	uplinks := map[int]bool{}
-	for _, r := range found {
-		if prefix, ok := prefixOf(r.Dst); ok && r.Table == unix.RT_TABLE_MAIN && prefix.Bits() == 0 {
-			uplinks[r.LinkIndex] = true
-			for _, hop := range r.MultiPath {
-				uplinks[hop.LinkIndex] = true
-			}
-		}
-	}
-	links, err := again(k.handle.LinkList)
-	if err != nil {
-		return nil, fmt.Errorf("list interfaces: %w", err)
-	}
-	for _, link := range links {
-		switch name := link.Attrs().Name; link.Type() {
-		case "device", "bond", "team", "vlan", "macvlan":
-			uplinks[link.Attrs().Index] = name != "lo"
-		default:
-			if slices.ContainsFunc(in.Addresses, func(a Address) bool { return a.Interface == name }) {
-				uplinks[link.Attrs().Index] = true
-			}
-		}
-	}
-	return uplinks, nil
 }
 
 // ruleFor sends marked packets of a pod to a table.

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/provider/dump"
 )
 
 // Kernel is the routing of one network namespace.
@@ -32,17 +33,11 @@ func OpenKernel(namespace netns.NsHandle) (*Kernel, error) {
 // Close gives back the socket.
 func (k *Kernel) Close() { k.handle.Close() }
 
-// list returns the routes of the main table. Routes change while they are listed: then it is done once more.
+// list returns the routes of the main table.
 func (k *Kernel) list() ([]route, error) {
-	var found []netlink.Route
-	var err error
-	for range 5 {
-		found, err = k.handle.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Table: unix.RT_TABLE_MAIN},
-			netlink.RT_FILTER_TABLE)
-		if !errors.Is(err, netlink.ErrDumpInterrupted) {
-			break
-		}
-	}
+	found, err := dump.Whole(func() ([]netlink.Route, error) {
+		return k.handle.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Table: unix.RT_TABLE_MAIN}, netlink.RT_FILTER_TABLE)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list the kernel's routes: %w", err)
 	}
@@ -134,7 +129,7 @@ func (k *Kernel) onLink(address netip.Addr) (int, error) {
 
 // mtu is that of the interface with an address.
 func (k *Kernel) mtu(address netip.Addr) (int, error) {
-	addresses, err := k.handle.AddrList(nil, netlink.FAMILY_ALL)
+	addresses, err := dump.Whole(func() ([]netlink.Addr, error) { return k.handle.AddrList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
 		return 0, fmt.Errorf("list addresses: %w", err)
 	}
