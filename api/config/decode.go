@@ -72,8 +72,9 @@ func (t Text) Decode(kind string, into schema.ObjectKind, validate func() field.
 // only returns the text of the one document; empty ones beside it become empty lines, so that lines still count. A
 // second one would be ignored, and a file that was cut off between two would pass for a shorter one: refuse both.
 func (t Text) only() ([]byte, error) {
-	if !bytes.Contains(t.Data, []byte("---")) {
-		return t.Data, nil
+	data := bytes.TrimPrefix(t.Data, []byte("\ufeff")) // the mark of Windows' editors hides a comment behind it
+	if !bytes.Contains(data, []byte("---")) {
+		return data, nil
 	}
 	var found, chunk []byte
 	full := 0 // documents with something in them
@@ -87,7 +88,7 @@ func (t Text) only() ([]byte, error) {
 		}
 		chunk = nil
 	}
-	for line := range bytes.Lines(t.Data) {
+	for line := range bytes.Lines(data) {
 		rest, marked := bytes.CutPrefix(line, []byte("---"))
 		if marked && (len(rest) == 0 || bytes.ContainsAny(rest[:1], " \t\r\n")) {
 			end()

@@ -69,6 +69,8 @@ func TestText_Decode(t *testing.T) {
 		{"JSON", `{"apiVersion":"ccmadm.dev/v1alpha1","kind":"Sample","name":"a","items":[{"id":"1","zone":"z"}]}`},
 		{"anchors and merge keys", sampleHead + "name: a\nitems:\n- &one {id: '1', zone: z}\n"},
 		{"a comment and a separator before", "# ours\n---\n" + sampleHead + "name: a\nitems: [{id: '1', zone: z}]\n"},
+		{"a byte order mark and a comment before", "\ufeff# ours\n---\n" + sampleHead + "name: a\nitems: [{id: '1', zone: z}]\n"},
+		{"a byte order mark before", "\ufeff---\n" + sampleHead + "name: a\nitems: [{id: '1', zone: z}]\n"},
 		{"separators all around", "---\n---\n" + sampleHead + "name: a\nitems: [{id: '1', zone: z}]\n---\n# end\n...\n"},
 		{"null is not said", sampleHead + "name: a\ncount: null\npointer: ~\nitems: [{id: '1', zone: z}]\n"},
 		{"Windows line ends", strings.ReplaceAll("---\n"+sampleHead+"name: a\nitems: [{id: '1', zone: z}]\n", "\n", "\r\n")},

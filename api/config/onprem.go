@@ -112,7 +112,7 @@ type InventorySource struct {
 	// MaxLossPercent is how many of the machines in use may be missing or newly decommissioned in the next reading, and
 	// always one. With more, the reading is rejected. Default: 20.
 	MaxLossPercent int `json:"maxLossPercent,omitempty"`
-	// MaxAge of an inventory by which a Node may be deleted. Default: 10m.
+	// MaxAge of an inventory by which a Node may be deleted, or its machine counts as off. Default: 10m.
 	MaxAge metav1.Duration `json:"maxAge,omitzero"`
 	// Silence is how long a kubelet has not posted its status before its Node may be deleted, one minute at least.
 	// Default: 5m.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"net/netip"
 	"strings"
 
@@ -17,7 +18,7 @@ type ServingCertificates struct {
 	Enabled *bool `json:"enabled,omitempty"`
 	// AddressRanges are CIDRs in which an unproven address of a Node is accepted: of a machine whose addresses no
 	// inventory lists, and with any provider but onprem. An empty list overrides a recorded one.
-	// +pattern=^[0-9a-fA-F:.]+/[0-9]+$
+	// +pattern=^[0-9a-fA-F:.]+/[1-9][0-9]*$
 	AddressRanges []string `json:"addressRanges,omitempty"`
 	// Names are DNS names with a dot that a Node may have although they are unproven: a name, or *.DOMAIN for all names below a
 	// domain, whose first label is that of the Node's name. Names without a dot need no entry. An empty list overrides a recorded one.
@@ -33,9 +34,8 @@ func (c *CloudConfiguration) WantsServingCertificates() bool {
 func (s *ServingCertificates) validate(path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, text := range s.AddressRanges {
-		prefix, err := netip.ParsePrefix(text)
-		if err != nil || prefix.Masked() != prefix || prefix.Bits() == 0 || prefix.Addr().Is4In6() {
-			errs = append(errs, field.Invalid(path.Child("addressRanges").Index(i), text, "must be a CIDR, like 192.0.2.0/24"))
+		if _, err := ParseAddressRange(text); err != nil {
+			errs = append(errs, field.Invalid(path.Child("addressRanges").Index(i), text, err.Error()))
 		}
 	}
 	for i, text := range s.Names {
@@ -44,6 +44,16 @@ func (s *ServingCertificates) validate(path *field.Path) field.ErrorList {
 		}
 	}
 	return errs
+}
+
+// ParseAddressRange reads a CIDR of addressRanges, which may be that of an address in it. One of all addresses would leave no address to be
+// proven.
+func ParseAddressRange(text string) (netip.Prefix, error) {
+	prefix, err := netip.ParsePrefix(text)
+	if err != nil || prefix.Bits() == 0 || prefix.Addr().Is4In6() {
+		return netip.Prefix{}, errors.New("must be a CIDR, like 192.0.2.0/24")
+	}
+	return prefix.Masked(), nil
 }
 
 // The admission policy that keeps kubelets to what a cloud-controller-manager has said of their Nodes, and its

@@ -116,3 +116,55 @@ func TestClusterNames(t *testing.T) {
 		}
 	}
 }
+
+// The chart refuses arguments with a credential as ccmadm render does: Helm would keep them in the cluster.
+func TestArguments(t *testing.T) {
+	refused := argument()["not"].(object)["anyOf"].([]any)
+	matches := func(schema any, arg string) bool {
+		return regexp.MustCompile(schema.(object)["pattern"].(string)).MatchString(arg)
+	}
+	named := refused[1].(object)["allOf"].([]any)
+	for _, arg := range []string{
+		"--v=4", "--api-token=S3CRET", "--clientSecret=x", "--vip-password=a/b", "--proxy=https://user:pw@p:3128", "--proxy=https://TOKEN@p:3128",
+		"--proxy=https://p:3128", "--token-file=/etc/x", "--token=/var/run/token", "--token=$(TOKEN)", "--token=true", "--token=", "--bypass=x",
+		"--allocate-node-cidrs=false", "--cluster-name=secret", "--private_key=x", "--bgp-key=x",
+		"--use-service-account-credentials=true",
+	} {
+		takes := !matches(refused[0], arg) && (!matches(named[0], arg) || matches(named[1].(object)["not"], arg))
+		errs := (&config.CloudConfiguration{ControllerManager: config.ControllerManager{ExtraArgs: []string{arg}}}).Validate()
+		if takes != (len(errs) == 0) {
+			t.Errorf("%s: the chart takes it: %t, and ccmadm: %v", arg, takes, errs)
+		}
+	}
+}
+
+// Helm takes a null for "not there": a switch that is not there is refused.
+func TestSwitches(t *testing.T) {
+	for name, want := range map[string][]string{
+		"features": {"lifecycle", "routes"}, "nodeAgent": {"enabled"}, "cloudConfig": {"enabled"}, "servingCertificates": {"enabled"},
+		"monitoring": {"enabled"},
+	} {
+		if got := properties(nil)[name].(object)["required"]; !slices.Equal(got.([]string), want) {
+			t.Errorf("%s requires %v, want %v", name, got, want)
+		}
+	}
+}
+
+// The chart takes the ranges that ccmadm render and the approver take: with another one the cloud-controller-manager would not start.
+func TestRanges(t *testing.T) {
+	schema := properties(nil)["servingCertificates"].(object)["properties"].(object)["ranges"].(object)["items"].(object)
+	pattern := regexp.MustCompile(schema["pattern"].(string))
+	not := regexp.MustCompile(schema["not"].(object)["pattern"].(string))
+	for text, want := range map[string]bool{
+		"192.0.2.0/24": true, "fd00::/64": true, "10.0.0.0/8": true, "10.1.2.3/8": true, "2001:db8::7/32": true, "64:ff9b::192.0.2.0/120": true,
+		"::ffff/112": true, "::ffff:0:0:0/80": true, "1::ffff:a00:0/104": true,
+		"0.0.0.0/0": false, "::/0": false, "10.1.2.3/0": false, "10.0.0.0/00": false, "192.0.2.1": false,
+		"::ffff:10.0.0.0/104": false, "::ffff:a00:0/104": false, "::FFFF:a00:0/104": false, "0:0::0:ffff:a00:0/104": false,
+		"0:0:0:0:0:ffff:10.0.0.0/104": false, "0000:0:0:0:0:ffff::/96": false,
+	} {
+		errs := (&config.CloudConfiguration{ServingCertificates: config.ServingCertificates{AddressRanges: []string{text}}}).Validate()
+		if takes := pattern.MatchString(text) && !not.MatchString(text); takes != want || (len(errs) == 0) != want {
+			t.Errorf("%s: the chart takes it: %t, and ccmadm: %v; want %t", text, takes, errs, want)
+		}
+	}
+}

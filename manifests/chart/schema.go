@@ -1,6 +1,10 @@
 package chart
 
 import (
+	"maps"
+	"slices"
+
+	"github.com/ccmadm/ccmadm/api/redact"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -53,9 +57,23 @@ func list(about string, items object) object {
 	return object{"type": "array", "description": about, "items": items}
 }
 
-// closed has these properties, and no others.
+// closed has these properties, and no others. Its switches have to be there: Helm takes a null for "not there", and templates would
+// take that for off.
 func closed(properties object) object {
-	return object{"type": "object", "additionalProperties": false, "properties": properties}
+	switches := []string{}
+	for _, name := range slices.Sorted(maps.Keys(properties)) {
+		if property, _ := properties[name].(object); property["type"] == "boolean" {
+			switches = append(switches, name)
+		}
+	}
+	return object{"type": "object", "additionalProperties": false, "properties": properties, "required": switches}
+}
+
+// whole is closed, with all of its properties.
+func whole(properties object) object {
+	o := closed(properties)
+	o["required"] = slices.Sorted(maps.Keys(properties))
+	return o
 }
 
 // clusterNames are those that ccmadm takes: subdomains of DNS.
@@ -64,12 +82,12 @@ const clusterNames = `^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-
 // properties are the values with their types.
 func properties(known []string) object {
 	flag := object{"type": "boolean"}
-	env := closed(object{
+	secret := text("a Secret in kube-system", `^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`)
+	env := whole(object{
 		"name":   text("name of the variable", `^[A-Za-z_][A-Za-z0-9_]*$`),
-		"secret": text("a Secret in kube-system", `^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`),
+		"secret": secret,
 		"key":    text("its key", `^[-._a-zA-Z0-9]+$`),
 	})
-	env["required"] = []string{"name", "secret", "key"}
 	clusterName := text("name given to the provider", clusterNames)
 	clusterName["maxLength"] = 253
 	return object{
@@ -78,7 +96,7 @@ func properties(known []string) object {
 		"mode":                 object{"type": "string", "enum": []templates.Mode{"", templates.DaemonSet, templates.Deployment}},
 		"image":                text("a complete reference", `^[^\s"]*$`),
 		"imageRepository":      text("a mirror", `^[^\s"]*$`),
-		"imagePullSecrets":     list("Secrets in kube-system", closed(object{"name": env["properties"].(object)["secret"]})),
+		"imagePullSecrets":     list("Secrets in kube-system", whole(object{"name": secret})),
 		"kubernetesVersion":    text("version of the cluster", `^(v?1\.[0-9]+(\.[0-9]+)?)?$`),
 		"controlPlaneEndpoint": text("https://HOST:PORT", `^(https://[^/\s"]+:[0-9]+)?$`),
 		"podCIDR":              text("CIDR, or two with a comma", `^([0-9a-fA-F.:]+/[0-9]+(,[0-9a-fA-F.:]+/[0-9]+)?)?$`),
@@ -87,10 +105,10 @@ func properties(known []string) object {
 		"cloudConfig":          closed(object{"enabled": flag}),
 		"servingCertificates": closed(object{
 			"enabled": flag,
-			"ranges":  list("CIDRs", text("CIDR", `^[0-9a-fA-F.:]+/[0-9]+$`)),
+			"ranges":  list("CIDRs", addressRange()),
 			"names":   list("DNS names", text("a name, or *.DOMAIN", `^(\*\.)?[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`)),
 		}),
-		"extraArgs": list("arguments", text("--flag=value", `^--[^=\s]+=`)),
+		"extraArgs": list("arguments", argument()),
 		"extraEnv":  list("variables from Secrets", env),
 		"monitoring": closed(object{
 			"enabled": flag, "labels": object{"type": "object", "additionalProperties": object{"type": "string"}},
@@ -99,4 +117,25 @@ func properties(known []string) object {
 		"enabled": object{"const": true},
 		"global":  object{"type": "object"}, // Helm's own, in a chart that has this one as a dependency
 	}
+}
+
+// mapped are IPv4 addresses in IPv6: five groups of zeros before ffff, or some of them as "::" and two groups after it.
+const mapped = `^((0{1,4}:){5}[fF]{4}:|[0:]*::[0:]*[fF]{4}:([0-9a-fA-F]{1,4}:[0-9a-fA-F]{1,4}|[0-9.]+)/)`
+
+// addressRange is one that the cloud-controller-manager starts with: not of all addresses, and not of IPv4 in IPv6.
+func addressRange() object {
+	cidr := text("CIDR", `^[0-9a-fA-F.:]+/[1-9][0-9]*$`)
+	cidr["not"] = object{"pattern": mapped}
+	return cidr
+}
+
+// argument is one that has no credential, as far as its flag's name and an address in it say.
+func argument() object {
+	pattern := func(text string) object { return object{"pattern": text} }
+	arg := text("--flag=value, without credentials", `^--[^=\s]+=`)
+	arg["not"] = object{"anyOf": []any{
+		pattern(`://[^/\s]*@`),
+		object{"allOf": []any{pattern(redact.SecretArgument), object{"not": pattern(redact.HarmlessArgument)}}},
+	}}
+	return arg
 }

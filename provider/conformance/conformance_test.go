@@ -45,6 +45,9 @@ func TestCluster_Scripted(t *testing.T) {
 		Config: plane.Config,
 		New:    func() (conformance.Cloud, error) { return newScripted().cloud(), nil },
 	})
+	if want := len(conformance.Rules()); len(results) != want {
+		t.Errorf("%d rules were checked, want %d", len(results), want)
+	}
 	for _, r := range results {
 		if r.Err != nil {
 			t.Errorf("%s: %v", r.Rule.Name, r.Err)

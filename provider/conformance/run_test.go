@@ -72,6 +72,9 @@ func TestCluster_RefusesNodes(t *testing.T) {
 		Config: plane.Config,
 		New:    func() (conformance.Cloud, error) { return newScripted().cloud(), nil },
 	})
+	if want := len(conformance.Rules()); len(results) != want {
+		t.Errorf("%d rules were checked, want %d", len(results), want)
+	}
 	for _, r := range results {
 		if r.Err == nil || !strings.Contains(r.Err.Error(), "the API server has Nodes (real)") {
 			t.Errorf("%s: got error %v", r.Rule.Name, r.Err)

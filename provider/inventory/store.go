@@ -90,6 +90,15 @@ type Status struct {
 	Problem *Rejection
 }
 
+// UpToDate reports whether the latest reading was good. The copy that an earlier process kept is no reading.
+func (s Status) UpToDate() bool { return s.Problem == nil && !s.Confirmed.IsZero() }
+
+// Current reports whether the inventory is up to date, and was confirmed within maxAge.
+func (s *Store) Current(maxAge time.Duration) bool {
+	status := s.Status()
+	return status.UpToDate() && s.now().Sub(status.Confirmed) <= maxAge
+}
+
 // Status returns what is known.
 func (s *Store) Status() Status {
 	s.mu.Lock()

@@ -49,17 +49,23 @@ func (i *instances) InstanceExists(ctx context.Context, node *corev1.Node) (exis
 	return i.lifecycle.exists(ctx, node)
 }
 
-// InstanceShutdown says yes only when the inventory says that the power is off.
+// InstanceShutdown says yes only when the inventory says that the power is off, and is up to date: with the taint that follows, pods are
+// started elsewhere, and volumes attached there. Of an inventory that is not it returns an error: upstream leaves the Node as it is, and
+// logs and counts that it could not ask.
 func (i *instances) InstanceShutdown(_ context.Context, node *corev1.Node) (off bool, err error) {
 	if _, _, ours := inventory.Split(node.Spec.ProviderID); i.machines == nil || !ours {
 		return false, nil
 	}
 	defer func(start time.Time) { i.metrics.called("InstanceShutdown", start, err) }(time.Now())
+	current := i.machines.store.Current(i.config.Inventory.MaxAge.Duration) // before it is read: a newer one is current, too
 	_, m, err := i.machines.find(node)
-	if err != nil || m == nil {
+	switch {
+	case err != nil || m == nil || m.Power.State != config.PowerOff:
 		return false, err
+	case !current:
+		return false, fmt.Errorf("ask whether the machine of Node/%s is off: the inventory says so, and is not up to date", node.Name)
 	}
-	return m.Power.State == config.PowerOff, nil
+	return true, nil
 }
 
 // InstanceMetadata returns identity, addresses and place of a machine. An error

@@ -265,18 +265,6 @@ func TestInstanceMetadata_CorrectedInventory(t *testing.T) {
 	}
 }
 
-func TestInstanceShutdown(t *testing.T) {
-	i, _ := withInventory(t, listed)
-	for id, want := range map[string]bool{
-		"onprem://ber1/r1": false, "onprem://ber1/r2": true, "onprem://ber1/r9": false, "onprem://ham1/r2": false, "kwok://r2": false, "": false,
-	} {
-		node := ready(withProviderID(shows("w2", ""), id), corev1.ConditionUnknown)
-		if got, _ := i.InstanceShutdown(t.Context(), node); got != want {
-			t.Errorf("%q: got %v", id, got)
-		}
-	}
-}
-
 func TestEvents_Due(t *testing.T) {
 	now := time.Now()
 	e := newEvents(nil, func() time.Time { return now })

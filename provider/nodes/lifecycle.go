@@ -122,7 +122,7 @@ func (l *lifecycle) evidence(
 	_, controlPlane := node.Labels["node-role.kubernetes.io/control-plane"]
 	e := inventory.Evidence{
 		OurSite:  ours && site == i.Metadata.Site,
-		UpToDate: status.Problem == nil && !status.Confirmed.IsZero(),
+		UpToDate: status.UpToDate(),
 		Age:      l.now().Sub(status.Confirmed), Readings: status.Readings,
 		Machine: m, WasListed: node.Labels[v1alpha1.MachineLabel] == machineLabel(id),
 		ControlPlane: controlPlane, Leading: l.now().Sub(l.started), Nodes: len(nodes.ListKeys()),

@@ -176,7 +176,7 @@ func (m *machines) settled(node *corev1.Node) bool {
 	return !uninitialized(node) && !m.hasCome(node)
 }
 
-// prune forgets Nodes that are gone.
+// prune forgets Nodes that are gone, also where another one has their name.
 func (m *machines) prune(nodes cache.Indexer) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -186,6 +186,11 @@ func (m *machines) prune(nodes cache.Indexer) {
 	}
 	maps.DeleteFunc(m.held, gone)
 	maps.DeleteFunc(m.came, gone)
+	maps.DeleteFunc(m.claims, func(_ string, c claim) bool {
+		object, exists, err := nodes.GetByKey(c.node)
+		node, ok := object.(*corev1.Node)
+		return err == nil && (!exists || ok && node.UID != c.uid)
+	})
 }
 
 // older says which of two Nodes was there first. Only the API server writes either.

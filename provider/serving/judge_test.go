@@ -6,9 +6,11 @@ import (
 	"encoding/asn1"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
+	"strings"
 	"testing"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -338,10 +340,16 @@ func TestForgeriesAreHeld(t *testing.T) {
 }
 
 func TestParseRanges(t *testing.T) {
-	if got, err := ParseRanges([]string{"198.18.0.7/24", " 2001:db8::/32"}); err != nil || got[0].String() != "198.18.0.0/24" || len(got) != 2 {
-		t.Errorf("got %v, %v", got, err)
+	got, err := ParseRanges([]string{"198.18.0.7/24", " 2001:db8::/32", "10.1.2.3/8"})
+	if want := "[198.18.0.0/24 2001:db8::/32 10.0.0.0/8]"; err != nil || fmt.Sprint(got) != want {
+		t.Errorf("got %v, %v; want %s", got, err, want)
 	}
-	if _, err := ParseRanges([]string{"198.18.0.7"}); err == nil {
-		t.Error("an address is taken for a range")
+	for name, text := range map[string]string{
+		"an address": "198.18.0.7", "all addresses": "0.0.0.0/0", "all of IPv6": "::/0", "all, by an address": "10.1.2.3/0",
+		"IPv4 in IPv6": "::ffff:10.0.0.0/104", "no CIDR": "999.1.1.1/99",
+	} {
+		if got, err := ParseRanges([]string{text}); err == nil || !strings.Contains(err.Error(), "must be a CIDR") {
+			t.Errorf("%s: got %v, %v", name, got, err)
+		}
 	}
 }

@@ -48,16 +48,19 @@ type sighting struct {
 // Follow lets it see Nodes come and change.
 func (p *Policy) Follow(informer cache.SharedIndexInformer) error {
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    p.see,
-		UpdateFunc: func(_, now any) { p.see(now) },
+		AddFunc: p.see,
+		UpdateFunc: func(before, now any) {
+			if old, is := before.(*corev1.Node); is && old.UID != now.(metav1.Object).GetUID() {
+				p.forget(old) // it was deleted, and another registered with its name, while the watch was away
+			}
+			p.see(now)
+		},
 		DeleteFunc: func(last any) {
 			if missed, ok := last.(cache.DeletedFinalStateUnknown); ok {
 				last = missed.Obj
 			}
 			if node, ok := last.(*corev1.Node); ok {
-				p.mu.Lock()
-				defer p.mu.Unlock()
-				delete(p.seen, node.UID)
+				p.forget(node)
 			}
 		},
 	})
@@ -65,6 +68,12 @@ func (p *Policy) Follow(informer cache.SharedIndexInformer) error {
 		return fmt.Errorf("watch Nodes: %w", err)
 	}
 	return nil
+}
+
+func (p *Policy) forget(node *corev1.Node) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.seen, node.UID)
 }
 
 func (p *Policy) see(object any) {

@@ -1,17 +1,20 @@
 package serving
 
 import (
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	fcache "k8s.io/client-go/tools/cache/testing"
 )
 
-// A Node whose deletion no watch has shown is forgotten, too.
+// A Node whose deletion no watch has shown is forgotten, too, also where another one has registered with its name.
 func TestPolicy_ForgetsNodes(t *testing.T) {
 	source := fcache.NewFakeControllerSource()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1", UID: "1"}}
@@ -23,24 +26,30 @@ func TestPolicy_ForgetsNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	go informer.RunWithContext(t.Context())
-	wait := func(want int) {
+	wait := func(want ...types.UID) {
 		t.Helper()
 		for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 			p.mu.Lock()
-			got := len(p.seen)
+			got := slices.Sorted(maps.Keys(p.seen))
 			p.mu.Unlock()
-			if got == want {
+			if slices.Equal(got, want) {
 				return
 			}
 			if time.Since(began) > 10*time.Second {
-				t.Fatalf("it remembers %d Nodes, want %d", got, want)
+				t.Fatalf("it remembers Nodes %v, want %v", got, want)
 			}
 		}
 	}
-	wait(1)
+	wait("1")
+	again := node.DeepCopy()
+	again.UID = "2"
 	source.DeleteDropWatch(node)
+	source.AddDropWatch(again)
 	source.ResetWatch()
-	wait(0)
+	wait("2")
+	source.DeleteDropWatch(again)
+	source.ResetWatch()
+	wait()
 }
 
 // A policy that is asked about no Node, in whatever way, keeps no kubelet from anything.

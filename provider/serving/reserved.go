@@ -59,11 +59,13 @@ func (a *Approver) serviceRanges(ctx context.Context, r *reserved) error {
 		return fmt.Errorf("list ServiceCIDRs: %w", err)
 	}
 	for _, service := range ranges.Items {
-		prefixes, err := ParseRanges(service.Spec.CIDRs)
-		if err != nil {
-			return fmt.Errorf("read ServiceCIDR/%s: %w", service.Name, err)
+		for _, text := range service.Spec.CIDRs {
+			prefix, err := netip.ParsePrefix(text)
+			if err != nil {
+				return fmt.Errorf("read ServiceCIDR/%s: %w", service.Name, err)
+			}
+			r.services = append(r.services, prefix.Masked())
 		}
-		r.services = append(r.services, prefixes...)
 	}
 	return nil
 }

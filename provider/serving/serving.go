@@ -33,6 +33,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 
+	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
@@ -200,15 +201,15 @@ func (n Names) match(name string) bool {
 	})
 }
 
-// ParseRanges reads CIDRs.
+// ParseRanges reads CIDRs in which addresses that are not proven are trusted.
 func ParseRanges(list []string) ([]netip.Prefix, error) {
 	var ranges []netip.Prefix
 	for _, text := range list {
-		prefix, err := netip.ParsePrefix(strings.TrimSpace(text))
+		prefix, err := config.ParseAddressRange(strings.TrimSpace(text))
 		if err != nil {
 			return nil, fmt.Errorf("read address range %q: %w", text, err)
 		}
-		ranges = append(ranges, prefix.Masked())
+		ranges = append(ranges, prefix)
 	}
 	return ranges, nil
 }

@@ -1,22 +1,20 @@
-{{/* Arguments, in which one of the user's takes the place of that of the same name. */}}
+{{/* Arguments, in which those of the user's take the place of those of the same name. */}}
 {{- define "ccmadm.args" -}}
-{{- $args := .args }}
-{{- range $extra := .extra }}
-{{- $prefix := printf "%s=" (first (splitList "=" $extra)) }}
-{{- $found := false }}
-{{- $next := list }}
-{{- range $arg := $args }}
-{{- if and (hasPrefix $prefix $arg) (not $found) }}
-{{- $next = append $next $extra }}
-{{- $found = true }}
+{{- $extra := default (list) .extra }}
+{{- $given := dict }}
+{{- range $extra }}
+{{- $name := first (splitList "=" .) }}
+{{- $_ := set $given $name (append (default (list) (get $given $name)) .) }}
+{{- end }}
+{{- $args := list }}
+{{- range concat .args $extra }}
+{{- $name := first (splitList "=" .) }}
+{{- if hasKey $given $name }}
+{{- $args = concat $args (get $given $name) }}
+{{- $_ := set $given $name (list) }}
 {{- else }}
-{{- $next = append $next $arg }}
+{{- $args = append $args . }}
 {{- end }}
-{{- end }}
-{{- if not $found }}
-{{- $next = append $next $extra }}
-{{- end }}
-{{- $args = $next }}
 {{- end }}
 {{- toYaml $args }}
 {{- end -}}

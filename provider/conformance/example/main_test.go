@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -29,15 +30,12 @@ func TestMain(m *testing.M) {
 	testscript.Main(suite{m}, map[string]func(){providerName: main})
 }
 
-// suite leaves out what needs a control plane with -short.
+// plane is what the tests named TestCluster... share, one after the other: the kit refuses a cluster that has Nodes.
+var plane *manifeststest.ControlPlane
+
 type suite struct{ m *testing.M }
 
-func (s suite) Run() int {
-	if _, err := manifeststest.LeaveOut(); err != nil {
-		return 1
-	}
-	return s.m.Run()
-}
+func (s suite) Run() int { return manifeststest.Main(s.m, &plane) }
 
 // server is the cloud behind the provider.
 type server struct {
@@ -123,23 +121,8 @@ func (s *server) set(f conformance.Fault) func(bool) {
 	}
 }
 
-// startPlane starts a control plane for one test.
-func startPlane(t *testing.T) *manifeststest.ControlPlane {
-	t.Helper()
-	plane, err := manifeststest.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := plane.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	return plane
-}
-
 func TestCluster_Conformance(t *testing.T) {
-	conformance.Run(t, conformance.Options{Config: startPlane(t).Config, New: func() (conformance.Cloud, error) {
+	conformance.Run(t, conformance.Options{Config: plane.Config, New: func() (conformance.Cloud, error) {
 		s := newServer(t)
 		provider, err := newCloud(strings.NewReader("url: " + s.URL))
 		return conformance.Cloud{
@@ -191,7 +174,6 @@ func TestNewCloud(t *testing.T) {
 
 // The command itself initializes a Node.
 func TestCluster_Command(t *testing.T) {
-	plane := startPlane(t)
 	s := newServer(t)
 	if err := s.add(conformance.Machine{
 		Name: "w1", UUID: "m-1",
@@ -230,6 +212,11 @@ func TestCluster_Command(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if err := client.CoreV1().Nodes().Delete(context.WithoutCancel(t.Context()), "w1", metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
 	_, err = client.CoreV1().Nodes().Create(t.Context(), &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "w1"},
 		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{
