@@ -29,7 +29,7 @@ func Catalogue() []Kind {
 		refusals(),
 		rehearsal(),
 		diagnosed(), lasting(),
-		hostKubelet(), hostMachine(),
+		hostKubelet(), hostMachine(), hostNetwork(),
 		probed(),
 		components(), common(),
 		upgrades(), upgradesAhead(), upgradesHalfDone(),

@@ -6,6 +6,7 @@ const (
 	CloudNotFound      ID = "C6"
 	MetadataUnreached  ID = "C4"
 	CloudNotTrusted    ID = "C5"
+	CloudUnanswered    ID = "C7"
 	SecretMissing      ID = "D1"
 	CloudRefuses       ID = "D3"
 	RouteFailed        ID = "F3"
@@ -54,6 +55,13 @@ func diagnosed() []Kind {
 			Do:  "correct the machine's resolver, or the address in the cloud configuration",
 		},
 		{
+			ID: CloudUnanswered, Reason: "CloudUnanswered", Title: "Cloud gives no answer about any Node", Severity: SeverityWarning,
+			Why: "The cloud-controller-manager asks its cloud about each Node every five minutes, and gets errors only. Nodes stay as they are, " +
+				"so that nothing else shows it: a machine that joins is not initialized, and the Node of a removed one is not deleted.",
+			Do: "correct the cause of the error: the route, firewall, proxy or name server on the way to the cloud API, its certificate, or the " +
+				"credentials",
+		},
+		{
 			ID: SecretMissing, Reason: "SecretMissing", Severity: SeverityError,
 			Title: "Secret or ConfigMap of the cloud-controller-manager is missing",
 			Why:   "The kubelet does not start a container whose Secret or ConfigMap is missing.",
@@ -83,8 +91,8 @@ func diagnosed() []Kind {
 		},
 		{
 			ID: LeaseLost, Reason: "LeaseLost", Title: "cloud-controller-manager loses its Lease", Severity: SeverityWarning,
-			Why: "It could not renew the Lease for ten seconds and exits: the API server or etcd is slow.",
-			Do:  "check the latency of the API server and of etcd",
+			Why: "It could not renew the Lease for ten seconds and exits: the API server or etcd is slow, or refuses the renewal.",
+			Do:  "correct the error before it, where the log has one; else check the latency of the API server and of etcd",
 		},
 		{
 			ID: LeaseAbandoned, Reason: "LeaseAbandoned", Severity: SeverityError,
@@ -113,7 +121,8 @@ func lasting() []Kind {
 		{
 			ID: BalancerPending, Reason: "BalancerPending", Title: "LoadBalancer Service has no address", Severity: SeverityError,
 			Why: "No load balancer controller has assigned an address for five minutes.",
-			Do:  "check the Service's Events; with the provider onprem, `ccmadm lb why SERVICE` shows the reason",
+			Do: "correct the cause in the Service's Events: `ccmadm provider show NAME` lists what load balancers of a cloud need; " +
+				"with the provider onprem, `ccmadm lb why SERVICE` shows the reason",
 		},
 		{
 			ID: NoBackend, Reason: "NoBackend", Title: "Every Node is excluded from load balancers", Severity: SeverityError,
@@ -142,7 +151,7 @@ func lasting() []Kind {
 		{
 			ID: KubeletWithoutNode, Reason: "KubeletWithoutNode", Title: "Kubelet runs without a Node", Severity: SeverityError,
 			Why: "A cloud-controller-manager deletes a Node that is not Ready if its cloud does not know the machine, and a kubelet " +
-				"registers only when it starts.",
+				"registers once after each start.",
 			Do:    "correct the Node's name, or the cloud-controller-manager's credentials and region, then restart the kubelet",
 			Links: []string{"kubernetes/kubernetes#58334", "oracle/oci-cloud-controller-manager#434"},
 		},
@@ -173,9 +182,8 @@ func lasting() []Kind {
 		},
 		{
 			ID: MachineOff, Reason: "MachineOff", Title: "Machine is switched off", Severity: SeverityWarning,
-			Why: "The cloud reports that the machine is off (taint node.cloudprovider.kubernetes.io/shutdown), which is why its " +
-				"kubelet posts no status.",
-			Do: "nothing if this is intended; otherwise start the machine",
+			Why: "The cloud reports that the machine is off (taint node.cloudprovider.kubernetes.io/shutdown): its kubelet posts no status.",
+			Do:  "nothing if this is intended; otherwise start the machine",
 		},
 	}
 }

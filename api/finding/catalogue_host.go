@@ -20,6 +20,12 @@ const (
 	ServerUnreached   ID = "K14"
 	ForwardingOff     ID = "K15"
 	PacketsLost       ID = "K16"
+	KubeletRejected   ID = "K17"
+	KubeletRenamed    ID = "K18"
+	ConnectionsFull   ID = "K19"
+	BridgeUnseen      ID = "K20"
+	NodeTwice         ID = "K21"
+	CertificateFormer ID = "K22"
 )
 
 // hostKubelet is about the kubelet of a machine, and what it is started with.
@@ -58,6 +64,30 @@ func hostKubelet() []Kind {
 			Do:    "systemctl enable kubelet",
 		},
 		{
+			ID: KubeletRejected, Reason: "KubeletRejected", Severity: SeverityError,
+			Title: "API server and kubelet reject each other's credentials",
+			Why: "The API server answers, and does not accept the kubelet's certificate or permissions, or the kubelet does not accept the " +
+				"server's certificate: the Node becomes NotReady, or does not register.",
+			Do: "give the kubelet a kubeconfig of this cluster's CA, the API server a certificate for the name that kubelets use, or kubelets " +
+				"their permissions (Node authorizer)",
+			Links: []string{
+				"https://kubernetes.io/docs/setup/production-environment/tools/kubeadm/troubleshooting-kubeadm/",
+			},
+		},
+		{
+			ID: KubeletRenamed, Reason: "KubeletRenamed", Severity: SeverityError,
+			Title: "Kubelet has another name than its certificate",
+			Why: "The machine's hostname or --hostname-override has changed since it joined, and the API server lets a kubelet write only the " +
+				"Node that its certificate names: that Node becomes NotReady, and one of the new name does not register.",
+			Do: "set the former name again and restart the kubelet; to keep the new name, drain and delete the Node, then `kubeadm reset` and join",
+		},
+		{
+			ID: NodeTwice, Reason: "NodeTwice", Title: "Two machines are one Node", Severity: SeverityError,
+			Why: "One is a copy of the other with its hostname and kubelet.conf. Both kubelets write the Node's status and run its pods, and its " +
+				"addresses change to and fro.",
+			Do: "reset the copy, give it a hostname and a machine-id of its own, and join it again",
+		},
+		{
 			ID: CgroupDrivers, Reason: "CgroupDrivers", Severity: SeverityError,
 			Title: "Kubelet and container runtime use different cgroup drivers",
 			Why:   "Each manages a cgroup tree of its own, and under load the machine becomes unstable.",
@@ -93,6 +123,16 @@ func hostMachine() []Kind {
 			Do:  "renew it before it expires",
 		},
 		{
+			ID: CertificateFormer, Reason: "CertificateFormer", Severity: SeverityWarning,
+			Title: "Component was not restarted after its certificate was renewed",
+			Why: "kube-controller-manager and kube-scheduler read their kubeconfig once, when they start, and the API server refuses them as " +
+				"soon as the former certificate has expired. One that is not the leader stays Ready until it has to take over.",
+			Do: "restart its static pod",
+			Links: []string{
+				"https://kubernetes.io/docs/tasks/administer-cluster/kubeadm/kubeadm-certs/#manual-certificate-renewal",
+			},
+		},
+		{
 			ID: ClockOff, Reason: "ClockOff", Title: "Clock of this machine differs from the API server's", Severity: SeverityWarning,
 			Why: "Certificates and tokens appear expired or not yet valid, and times in Leases and Events mislead; from five minutes " +
 				"on it is an error.",
@@ -116,6 +156,12 @@ func hostMachine() []Kind {
 			Why: "The kubelet evicts pods and pulls no images, and etcd and logs cannot be written.",
 			Do:  "delete files that are not needed, or enlarge the disk",
 		},
+	}
+}
+
+// hostNetwork is about the packets of a machine and of its pods.
+func hostNetwork() []Kind {
+	return []Kind{
 		{
 			ID: PacketsLost, Reason: "PacketsLost", Title: "Machine loses packets", Severity: SeverityError,
 			Why: "Each one that is lost costs 0.2 s and more, so that requests end late or not at all, and leaders lose their Leases.",
@@ -142,6 +188,20 @@ func hostMachine() []Kind {
 			Links: []string{
 				"https://kubernetes.io/docs/setup/production-environment/container-runtimes/#prerequisite-ipv4-forwarding-optional",
 			},
+		},
+		{
+			ID: ConnectionsFull, Reason: "ConnectionsFull", Severity: SeverityError,
+			Title: "Connection tracking table is full",
+			Why:   "The kernel drops packets of new connections, those of Services and of kubelets among them.",
+			Do:    "raise nf_conntrack_max (kube-proxy: conntrack.maxPerCore), and look for the program that opens so many connections",
+		},
+		{
+			ID: BridgeUnseen, Reason: "BridgeUnseen", Severity: SeverityWarning,
+			Title: "Packets within the pods' bridge pass no rule of kube-proxy",
+			Why: "A pod gets no answer from a Service whose endpoint is on its own Node: the answer comes from the endpoint's address. kubeadm " +
+				"does not check the setting since 1.30.",
+			Do: "load br_netfilter and set net.bridge.bridge-nf-call-iptables to 1 (IPv6: bridge-nf-call-ip6tables), in /etc/modules-load.d and " +
+				"/etc/sysctl.d too",
 		},
 		{
 			ID: PortTaken, Reason: "PortTaken", Severity: SeverityError,

@@ -3,6 +3,8 @@ package finding
 // PatchFile is about files in the directory of kubeadm's --patches.
 const PatchFile ID = "A21"
 
+const cloudControllers = "1.37" // kube-controller-manager does not know them by name
+
 // kubeadmFiles are of kubeadm configurations.
 func kubeadmFiles() []Kind {
 	return []Kind{
@@ -56,9 +58,14 @@ func kubeadmFiles() []Kind {
 			Do:  "remove the argument",
 		},
 		{
-			ID: "A9", Title: "kube-controller-manager names removed controllers", Severity: SeverityWarning,
-			Why: "kube-controller-manager skips its former cloud controllers, and a release that no longer knows their names refuses them.",
-			Do:  "remove service, route and cloud-node-lifecycle from controllers",
+			ID: "A9", Title: "kube-controller-manager names removed controllers", Severity: SeverityError, Since: cloudControllers,
+			Why: "kube-controller-manager from " + cloudControllers + " on exits with: is not in the list of known controllers. " +
+				"Earlier ones skip the cloud controllers that they had.",
+			Do: "remove service-lb-controller, node-route-controller and cloud-node-lifecycle-controller from controllers, and their former " +
+				"names service, route and cloud-node-lifecycle",
+			Links: []string{
+				"kubernetes/kubernetes#138002",
+			},
 		},
 	}
 }
@@ -109,8 +116,8 @@ func kubeadmForm() []Kind {
 		},
 		{
 			ID: "F5", Title: "Pod CIDRs are not allocated", Severity: SeverityWarning,
-			Why: "With networking.podSubnet and allocate-node-cidrs=false only the cloud-controller-manager can allocate pod CIDRs, " +
-				"and without an allocator neither routes nor most CNI plugins work.",
+			Why: "With networking.podSubnet and allocate-node-cidrs=false only the cloud-controller-manager can allocate pod CIDRs; " +
+				"of a network that is used up, nothing can. Without an allocator neither routes nor most CNI plugins work.",
 			Do: "remove allocate-node-cidrs=false, or set --allocate-node-cidrs=true and --cluster-cidr for the cloud-controller-manager",
 			Links: []string{
 				"kubernetes/kubernetes#105240",

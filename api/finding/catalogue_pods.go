@@ -137,8 +137,8 @@ func components() []Kind {
 		},
 		{
 			ID: WriteRefused, Reason: "WriteRefused", Title: "Admission refuses a write that the cluster depends on", Severity: SeverityError,
-			Why: "A dry run of the same request was refused, so pods, Leases or Nodes cannot be made or updated.",
-			Do: "correct what refuses: the policy, the quota, the namespace's labels, or the webhook, which should exempt kube-system or have " +
+			Why: "The request was refused, or a dry run of it, so pods, Leases or Nodes cannot be made or updated.",
+			Do: "correct what refuses: the policy, the quota, the LimitRange, the PriorityClass that is missing, the namespace's labels, or the webhook, which should exempt kube-system or have " +
 				"failurePolicy Ignore",
 			Links: []string{"https://kubernetes.io/docs/concepts/cluster-administration/admission-webhooks-good-practices/"},
 		},

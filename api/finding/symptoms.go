@@ -46,7 +46,7 @@ func Symptoms() []Symptom {
 
 func symptomsOfNodes() []Symptom {
 	return []Symptom{
-		described(inNodes, "`Taints: node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule`, and it stays", NoPod, PodPending, CrashLoop, NoLeader, ManagerFails, NotServed),
+		described(inNodes, "The uninitialized taint stays: `Taints: node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule`", NoPod, PodPending, CrashLoop, NoLeader, ManagerFails, NotServed),
 		described(inNodes, "`ProviderID` is empty, and there is no taint", "A1", NeverTainted),
 		{inNodes, "INTERNAL-IP <none>", []ID{NoInternalIP, "A13", "D8", NodeIPUnknown}, false},
 		described(inNodes, "`INTERNAL-IP` is the same for several Nodes, such as `10.0.2.15`", AddressTwice),
@@ -56,6 +56,7 @@ func symptomsOfNodes() []Symptom {
 		described(inNodes, "`Taints: node.cloudprovider.kubernetes.io/shutdown:NoSchedule`, and the Node is `Ready`", ShutdownStays),
 		{inNodes, "NetworkUnavailable True NoRouteCreated RouteController failed to create a route", []ID{RouteFailed, "F5"}, false},
 		described(inNodes, "`NetworkUnavailable` is `True` with another reason, such as `CalicoIsDown`", NetworkUnavailable),
+		{inNodes, "CIDRNotAvailable", []ID{"F5"}, false},
 		described(inNodes, "Label `topology.kubernetes.io/zone` is missing", NoZone, NeverTainted),
 		described(inNodes, "A Node of the machine's old name stays `NotReady`", MachineTwice),
 	}
@@ -72,6 +73,8 @@ func symptomsOfPods() []Symptom {
 		described(inPods, "A static pod of the control plane is gone: kube-scheduler, etcd", ComponentMissing),
 		{inPods, "didn't have free ports for the requested pod ports", []ID{"B5"}, false},
 		{inPods, "violates PodSecurity \"restricted:latest\": host namespaces (hostNetwork=true)", []ID{"B6"}, false},
+		{inPods, "Error creating: pods ... is forbidden: exceeded quota: ...", []ID{WriteRefused}, false},
+		{inPods, "Error creating: pods ... is forbidden: no PriorityClass with name ... was found", []ID{WriteRefused}, false},
 		{inPods, "Internal error occurred: failed calling webhook ...", []ID{WebhookBlocks}, false},
 		{inPods, "ErrImagePull, ImagePullBackOff", []ID{ImagePull}, false},
 		{inPods, "MountVolume.SetUp failed for volume ... : secret \"cloud-config\" not found", []ID{SecretMissing}, false},
@@ -86,6 +89,10 @@ func symptomsOfPods() []Symptom {
 func symptomsOfServices() []Symptom {
 	return []Symptom{
 		{inServices, "EXTERNAL-IP <pending>", []ID{BalancerPending, NoLeader, LeaderSilent, "D9", NoPoolServes, PoolExhausted}, false},
+		{inServices, "SyncLoadBalancerFailed: Error syncing load balancer: ...", []ID{BalancerPending}, false},
+		{inServices, "could not find any suitable subnets for creating the ELB", []ID{BalancerPending}, false},
+		{inServices, "neither load-balancer.hetzner.cloud/location nor load-balancer.hetzner.cloud/network-zone set", []ID{BalancerPending}, false},
+		{inServices, "Failed to find floating-network-id for Service ...", []ID{BalancerPending}, false},
 		{inServices, "UnAvailableLoadBalancer: There are no available nodes for LoadBalancer", []ID{NoBackend}, false},
 		described(inServices, "`kubectl delete service` hangs; the namespace is `Terminating`", BalancerStuck),
 		described(inServices, "The address is assigned, and does not respond", NotAnnounced, NoEligibleNode, AddressConflict, AgentSilent),
@@ -108,6 +115,7 @@ func symptomsInLogs() []Symptom {
 		{inLog, "cannot patch resource \"services/status\"", []ID{"D9"}, false},
 		{inLog, "events is forbidden", []ID{"D10"}, false},
 		{inLog, "cannot create resource \"serviceaccounts/token\"", []ID{"D7"}, false},
+		{inLog, "\"Error retrieving lease lock\" err=\"Unauthorized\"", []ID{Unauthorized}, false},
 		{inLog, "Unauthorized; You must be logged in to the server", []ID{Unauthorized}, false},
 		{inLog, "failed to get instance metadata for node w1: 403, requeuing", []ID{CloudRefuses, ManagerFails}, false},
 		{inLog, "failed to get instance metadata for node w1: instance not found", []ID{ManagerFails, NotRecognized}, false},
@@ -127,6 +135,7 @@ func symptomsInLogs() []Symptom {
 		{inLog, "dial tcp: lookup api.example.org on 10.96.0.10:53: i/o timeout", []ID{"C3", CloudNotFound}, false},
 		{inLog, "Get \"http://169.254.169.254/latest/meta-data\": i/o timeout", []ID{MetadataUnreached}, false},
 		{inLog, "x509: certificate signed by unknown authority", []ID{CloudNotTrusted, Unauthorized}, false},
+		{inLog, "Error getting instance metadata for node addresses: ... i/o timeout", []ID{CloudUnanswered, CloudRefuses, CloudNotFound}, false},
 		{inLog, "cloud provider does not support instances", []ID{NoNodeController}, false},
 		{inLog, "there is no inventory: Unreadable: open ...: permission denied", []ID{NoInventory}, false},
 		{inLog, "Inventory rejected, the last good one stays", []ID{ReadingRejected}, false},

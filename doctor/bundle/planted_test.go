@@ -41,7 +41,7 @@ func TestPlanted(t *testing.T) {
 	secret := func(i int) string { return fmt.Sprintf("hunter2hunter%03d", i) }
 	for i, shape := range all {
 		line := fmt.Sprintf(shape, secret(i))
-		at := func(place string) string { return fmt.Sprintf("%s-%d", place, i) }
+		at := func(place string) string { return fmt.Sprintf("%d-%s", i, place) }
 		b.Text(at("log"), "I1122 09:00:00 kept\n"+line+"\n")
 		b.Missed(at("missed"), errors.New(line))
 		b.Keys(at("cloud.conf"), []byte("[Global]\nx = "+line+"\n"))
@@ -64,9 +64,10 @@ func TestPlanted(t *testing.T) {
 		out[at("error of bad input")] = c.Validate().ToAggregate().Error()
 	}
 	for name, data := range b.files {
-		out[name] = string(data)
+		out[strings.TrimPrefix(name, root+"/")] = string(data)
 	}
 	out["not-seen.txt"] = strings.Join(b.NotSeen(), "\n")
+	expectKept(t, len(all), out)
 	found := 0
 	for place, text := range out {
 		for i, shape := range all {
@@ -77,6 +78,26 @@ func TestPlanted(t *testing.T) {
 		}
 	}
 	t.Logf("%d planted, %d places read, %d found", len(all), len(out), found)
+}
+
+// expectKept: each file is there, with what is no credential: an empty archive has no secret, either.
+func expectKept(t *testing.T, shapes int, out map[string]string) {
+	t.Helper()
+	kept := map[string]string{
+		"log": "I1122 09:00:00 kept\n", "cloud.conf": "[Global]\n", "broken.yaml": "kind: Pod\n", "configmap.yaml": "app: ",
+		"secret.yaml": "kind: Secret\n", "pod.json": `"PLAIN"`, "event.yaml": "message: ",
+		"record.yaml": "PLAIN", "error of bad input": "extraArgs",
+	}
+	for i := range shapes {
+		for place, text := range kept {
+			if name := fmt.Sprintf("%d-%s", i, place); !strings.Contains(out[name], text) {
+				t.Errorf("%s lacks %q: %q", name, text, out[name])
+			}
+		}
+		if name := fmt.Sprintf("%d-missed: ", i); !strings.Contains(out["not-seen.txt"], name) {
+			t.Errorf("not-seen.txt lacks %q", name)
+		}
+	}
 }
 
 // An Event's message may have lines: it loses its credentials before it becomes one.

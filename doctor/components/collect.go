@@ -42,7 +42,7 @@ func (c *Collector) ProxyPod() *corev1.Pod {
 func (c *Collector) Pod(p *corev1.Pod) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if p.Status.Phase == corev1.PodSucceeded || leftOver(p) {
+	if p.Status.Phase == corev1.PodSucceeded || nodes.LeftOver(p) {
 		return
 	}
 	if nodes.IsMirror(p) {
@@ -169,13 +169,6 @@ func Owner(p *corev1.Pod) (kind, name string) {
 		}
 	}
 	return "", ""
-}
-
-// leftOver tells whether a pod of a Deployment has ended for good, such as one that was evicted: another one was made in its place, and
-// kube-controller-manager keeps thousands of them. Those of DaemonSets and StatefulSets it deletes.
-func leftOver(p *corev1.Pod) bool {
-	kind, _ := Owner(p)
-	return kind == deployment && p.Status.Phase == corev1.PodFailed
 }
 
 // static are the components that run as static pods.

@@ -16,6 +16,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/ccmadm/ccmadm/api/nodestatus"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
 
@@ -74,6 +75,14 @@ func Expected() []Component {
 	}
 }
 
+// lost says what is lost where it does not work on one Node, and is ready on so many others.
+func (c Component) lost(ready int) string {
+	if c.Lease != "" && ready > 0 {
+		return "another control plane does its work, and one fewer of them can fail"
+	}
+	return c.Without
+}
+
 // Seen is what a cluster has in namespace kube-system, besides cloud-controller-managers.
 type Seen struct {
 	Workloads []Workload `json:"workloads,omitempty"`
@@ -124,27 +133,35 @@ func (s *Seen) ReadyOn(name, node string) bool {
 }
 
 // Crashed are those of [Crashed] among all that was seen.
-func (s *Seen) Crashed(most int) []corev1.Pod {
-	return Crashed(slices.Concat(s.Static, s.Unready), most)
+func (s *Seen) Crashed(most int, all []corev1.Node, now time.Time) []corev1.Pod {
+	return Crashed(slices.Concat(s.Static, s.Unready), most, all, now)
 }
 
-// Crashed are pods that have ended and are started again, at most so many, and no two of one workload or component.
-func Crashed(pods []corev1.Pod, most int) []corev1.Pod {
+// Crashed are pods whose log tells what is wrong: those that have ended and are started again, and after them those that run on a Node
+// which is Ready, and have not been ready for longer than starting takes. At most so many, and no two of one workload or component.
+func Crashed(pods []corev1.Pod, most int, all []corev1.Node, now time.Time) []corev1.Pod {
+	ended := func(p *corev1.Pod) bool {
+		return slices.ContainsFunc(slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses), func(c corev1.ContainerStatus) bool {
+			return c.State.Running == nil && c.LastTerminationState.Terminated != nil
+		})
+	}
+	fails := func(p *corev1.Pod) bool {
+		return p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil && !nodes.IsPodReady(p) && lasts(p, now) &&
+			slices.ContainsFunc(all, func(n corev1.Node) bool { return n.Name == p.Spec.NodeName && nodestatus.IsReady(&n) })
+	}
 	var list []corev1.Pod
 	known := map[string]bool{}
-	for _, p := range pods {
-		kind, name := Owner(&p)
-		key := kind + "/" + name
-		if kind == "" {
-			key = p.Name
-		}
-		ended := slices.ContainsFunc(slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses),
-			func(c corev1.ContainerStatus) bool {
-				return c.State.Running == nil && c.LastTerminationState.Terminated != nil
-			})
-		if ended && !known[key] && len(list) < most {
-			known[key] = true
-			list = append(list, p)
+	for _, tells := range []func(*corev1.Pod) bool{ended, fails} {
+		for _, p := range pods {
+			kind, name := Owner(&p)
+			key := kind + "/" + name
+			if kind == "" {
+				key = p.Name
+			}
+			if len(list) < most && !known[key] && tells(&p) {
+				known[key] = true
+				list = append(list, p)
+			}
 		}
 	}
 	return list
@@ -180,7 +197,7 @@ type Cluster struct {
 	Now    time.Time
 	Nodes  []corev1.Node
 	Leases []coordinationv1.Lease
-	// Events are warnings of kube-system.
+	// Events are warnings of kube-system, and of namespaces of CNI plugins that lack pods.
 	Events []corev1.Event
 	// ServiceSubnet and PodSubnet are of kubeadm's ClusterConfiguration. Empty: it has none, or its extraArgs win.
 	ServiceSubnet, PodSubnet string

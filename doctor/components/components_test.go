@@ -356,14 +356,14 @@ func TestJudge_Message(t *testing.T) {
 	}
 	seen := c.Seen(w.Nodes)
 	seen.Logs = w.logs
-	if crashed := seen.Crashed(4); len(crashed) != 1 || crashed[0].Name != ControllerManager+"-cp2" {
+	if crashed := seen.Crashed(4, w.Nodes, now); len(crashed) != 1 || crashed[0].Name != ControllerManager+"-cp2" {
 		t.Fatalf("Crashed() = %d pods", len(crashed))
 	}
 	got := judgeAll(seen, w.Cluster)
 	if len(got) != 1 {
 		t.Fatalf("got %d findings", len(got))
 	}
-	for _, want := range []string{"ready on 2 of 3 control planes", "unknown flag: --concurrent-syncs", "reconciled"} {
+	for _, want := range []string{"ready on 2 of 3 control planes", "unknown flag: --concurrent-syncs", "another control plane does its work"} {
 		if !strings.Contains(got[0].Message, want) {
 			t.Errorf("%q is not in %q", want, got[0].Message)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/doctor/requests"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -136,7 +137,7 @@ func (j *judge) static(c Component) []finding.Finding {
 			there = append(there, p)
 			continue
 		}
-		f := finding.ComponentMissing.New("Node/"+node, count+", and has no static pod on "+node+": "+c.Without)
+		f := finding.ComponentMissing.New("Node/"+node, count+", and has no static pod on "+node+": "+c.lost(ready))
 		f.Next = j.restore(c.Name, node)
 		if c.Name == Etcd {
 			f.Do = j.rejoin()
@@ -144,7 +145,7 @@ func (j *judge) static(c Component) []finding.Finding {
 		list = append(list, f)
 	}
 	list = append(list, j.restarting(c.Name, there)...)
-	return append(list, j.unready("", there, count, c.Without)...)
+	return append(list, j.unready("", there, count, c.lost(ready))...)
 }
 
 // workload judges a DaemonSet or Deployment of kubeadm's, or ours, where there is one.
@@ -240,7 +241,7 @@ func (j *judge) failing(w *Workload) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for i := range j.Unready {
 		p := &j.Unready[i]
-		if kind, name := Owner(p); kind == w.Kind && name == w.Name && !leftOver(p) {
+		if kind, name := Owner(p); kind == w.Kind && name == w.Name && !nodes.LeftOver(p) {
 			pods = append(pods, p)
 		}
 	}
@@ -274,14 +275,7 @@ func (j *judge) withRefusal(f finding.Finding, w *Workload) finding.Finding {
 		return f
 	}
 	f.Message += "; its controller says: " + nodes.Shorten(e.Message)
-	switch {
-	case strings.Contains(e.Message, "exceeded quota"):
-		f.Next = "kubectl -n kube-system get resourcequota"
-	case strings.Contains(e.Message, "violates PodSecurity"):
-		f.Next = "kubectl label namespace kube-system --overwrite pod-security.kubernetes.io/enforce=privileged"
-	case strings.Contains(e.Message, "failed calling webhook"):
-		f.Next = "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations"
-	}
+	_, f.Next = requests.Refuser(v1alpha1.Namespace, e.Message)
 	return f
 }
 

@@ -23,7 +23,7 @@ func (j *judge) unready(object string, pods []*corev1.Pod, count, without string
 	pods = slices.DeleteFunc(pods, func(p *corev1.Pod) bool {
 		byNode := p.Spec.NodeName != "" && j.Skip(p.Spec.NodeName) || p.Spec.NodeName == "" && j.nodesAreWhy(p) ||
 			waitsForSandbox(p, j.Now) && slices.ContainsFunc(j.Sandboxes, func(s Sandbox) bool { return s.Node == p.Spec.NodeName })
-		return nodes.IsPodReady(p) || p.DeletionTimestamp != nil || byNode || !j.lasts(p)
+		return nodes.IsPodReady(p) || p.DeletionTimestamp != nil || byNode || !lasts(p, j.Now)
 	})
 	if len(pods) == 0 {
 		return nil
@@ -35,10 +35,7 @@ func (j *judge) unready(object string, pods []*corev1.Pod, count, without string
 			break
 		}
 	}
-	why, next := problem(p, j.Logs[p.Name], j.Nodes)
-	if why == "" {
-		why, next = "pod "+p.Name+" runs, and its readiness probe fails", "kubectl -n "+p.Namespace+" describe pod "+p.Name
-	}
+	why, next := j.problem(p)
 	message := count + ": " + why
 	if more := len(pods) - 1; more > 0 {
 		message += fmt.Sprintf(", and %d more of its pods", more)
@@ -97,8 +94,9 @@ func (j *judge) outlasts(present *corev1.ContainerStateRunning, last *corev1.Con
 	return j.Now.Sub(since) > 2*last.FinishedAt.Sub(last.StartedAt.Time)
 }
 
-// problem is that of an init container where one fails, which the others wait for.
-func problem(p *corev1.Pod, log []string, all []corev1.Node) (why, next string) {
+// problem is that of an init container where one fails, which the others wait for. Of a pod that runs, what its probe and its log say is
+// quoted.
+func (j *judge) problem(p *corev1.Pod) (why, next string) {
 	failing := slices.ContainsFunc(p.Status.InitContainerStatuses, func(s corev1.ContainerStatus) bool {
 		return s.State.Waiting != nil && s.State.Waiting.Reason != "PodInitializing" || s.State.Terminated != nil && s.State.Terminated.ExitCode != 0
 	})
@@ -108,26 +106,44 @@ func problem(p *corev1.Pod, log []string, all []corev1.Node) (why, next string) 
 			return s.State.Terminated != nil && s.State.Terminated.ExitCode == 0
 		})
 	}
-	return nodes.PodProblem(p, telling(log), all)
+	log, complains := telling(j.Logs[p.Name])
+	facts := &nodes.Facts{Now: j.Now, Nodes: j.Nodes, Events: j.Events, Logs: map[string][]string{p.Name: log}}
+	if why, next = nodes.PodProblem(p, facts); why != "" {
+		return why, next
+	}
+	why = "pod " + p.Name + " runs, and its readiness probe fails" + nodes.Warned(j.Events, j.Now, "Pod", p)
+	if complains {
+		why += "; the last error of its log: " + nodes.LastWord(log)
+	}
+	return why, "kubectl -n " + p.Namespace + " describe pod " + p.Name
 }
 
 // words are what errors have in them, in programs that do not log as Kubernetes does.
 var words = regexp.MustCompile(`(?i)error|fatal|panic|fail|cannot|no such|not found|unknown|invalid|refused|denied|forbidden`)
 
-// telling is the last line that says an error; of a log without one, its last line.
-func telling(log []string) []string {
+// telling is a log up to its last line that says an error; one without such a line as it is.
+func telling(log []string) (lines []string, complains bool) {
 	for _, says := range []func(string) bool{nodes.IsErrorLine, words.MatchString} {
 		for i, line := range slices.Backward(log) {
 			if says(line) {
-				return log[i : i+1]
+				return log[:i+1], true
 			}
 		}
 	}
-	return log
+	return log, false
+}
+
+// LastError is the last line of a log that says an error; empty where none does.
+func LastError(log []string) string {
+	lines, complains := telling(log)
+	if !complains {
+		return ""
+	}
+	return nodes.LastWord(lines)
 }
 
 // lasts says that a pod is unready for longer than starting takes, or fails again and again.
-func (j *judge) lasts(p *corev1.Pod) bool {
+func lasts(p *corev1.Pod, now time.Time) bool {
 	for _, s := range p.Status.ContainerStatuses {
 		if t := s.State.Terminated; t != nil && t.ExitCode != 0 && s.RestartCount >= 3 { // Error, between two starts: not yet CrashLoopBackOff
 			return true
@@ -142,7 +158,7 @@ func (j *judge) lasts(p *corev1.Pod) bool {
 			since = c.LastTransitionTime.Time
 		}
 	}
-	return j.Now.Sub(since) > Settling
+	return now.Sub(since) > Settling
 }
 
 // taintKey is what the scheduler says of a taint that the state of a Node has, as {node.kubernetes.io/not-ready: }.

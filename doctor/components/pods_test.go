@@ -163,3 +163,30 @@ func TestJudge_Rollout(t *testing.T) {
 		})
 	}
 }
+
+// TestJudge_Unready: of a pod that runs and is not ready, what its probe and its log say is quoted.
+func TestJudge_Unready(t *testing.T) {
+	w := newWorld()
+	p := w.named("coredns-5d9f-w1")[0]
+	p.Status.Conditions[0].Status = corev1.ConditionFalse
+	w.Events = []corev1.Event{{
+		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: p.Namespace, Name: p.Name}, Type: corev1.EventTypeWarning,
+		Reason: "Unhealthy", Message: "Readiness probe failed: HTTP probe failed with statuscode: 503", LastTimestamp: ago(time.Minute),
+	}}
+	seen := &Seen{Unready: []corev1.Pod{*p}, Workloads: []Workload{{Kind: deployment, Name: DNS, Wanted: 2, Ready: 1, Observed: true}}}
+	if read := seen.Crashed(4, w.Nodes, now); len(read) != 0 {
+		t.Errorf("the log of a pod is read on a Node that is not Ready")
+	}
+	for i := range w.Nodes {
+		w.Nodes[i].Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	}
+	if read := seen.Crashed(4, w.Nodes, now); len(read) != 1 || len(seen.Crashed(4, w.Nodes, p.CreationTimestamp.Time)) != 0 {
+		t.Errorf("the logs of %d pods are read", len(read))
+	}
+	seen.KeepLog(p.Name, []string{"[ERROR] plugin/kubernetes: Failed to watch: dial tcp 10.96.0.1:443: i/o timeout", "[INFO] still waiting"})
+	got := Judge(seen, w.Cluster)
+	if want := "fails; its last warning is Unhealthy: Readiness probe failed: HTTP probe failed with statuscode: 503; the last error of its log: " +
+		"[ERROR] plugin/kubernetes: Failed to watch: dial tcp 10.96.0.1:443: i/o timeout"; len(got) != 1 || !strings.Contains(got[0].Message, want) {
+		t.Errorf("got %+v, want %q", got, want)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -122,8 +123,11 @@ func JudgeNetworks(seen *Seen, cluster Cluster) []finding.Finding {
 			machines, pods = append(machines, p.Spec.NodeName), append(pods, p.Name)
 		}
 	}
-	if len(machines) == 0 || len(lack) == 0 {
+	switch {
+	case len(lack) == 0:
 		return nil
+	case len(machines) == 0:
+		return j.usedUp(lack)
 	}
 	f := finding.ControllerOff.New("Pod/kube-system/"+pods[0], "kube-controller-manager on "+nodes.Some(machines, 3)+
 		" has --controllers without "+ipam+" ("+c.without+"), and of the Nodes that are not Ready these have none: "+nodes.Some(lack, 3)+
@@ -131,6 +135,65 @@ func JudgeNetworks(seen *Seen, cluster Cluster) []finding.Finding {
 	f.Severity = finding.SeverityWarning
 	f.Next = "kubectl get nodes -o custom-columns=NODE:.metadata.name,PODS:.spec.podCIDRs"
 	return []finding.Finding{f}
+}
+
+// usedUp is about Nodes that lack a network, where the controller that gives them some has none left (kubernetes
+// pkg/controller/nodeipam/ipam/range_allocator.go). What of the network Services have is not counted.
+func (j *judge) usedUp(lack []string) []finding.Finding {
+	var list []finding.Finding
+	for _, p := range j.of(ControllerManager) {
+		c := templates.OwnContainer(&p.Spec, ControllerManager)
+		if !AllocatesNetworks(c) || len(list) > 0 {
+			continue
+		}
+		for text := range strings.SplitSeq(argument(c, "cluster-cidr"), ",") {
+			all, err := netip.ParsePrefix(strings.TrimSpace(text))
+			if err != nil {
+				continue
+			}
+			size := maskOf(c, all)
+			if given := j.given(all, size); size-all.Bits() < 24 && given >= 1<<max(size-all.Bits(), 0) {
+				for _, node := range lack {
+					f := finding.ID("F5").New("Node/"+node, fmt.Sprintf(
+						"the network of pods %s is used up: all %d networks of size /%d are given to Nodes, and it has none", all, given, size))
+					f.Severity = finding.SeverityError
+					f.Do = "delete Nodes of machines that are gone, or give kube-controller-manager, kubeadm's podSubnet and the CNI plugin a larger " +
+						"network that contains this one"
+					f.Next = "kubectl get nodes -o custom-columns=NODE:.metadata.name,PODS:.spec.podCIDRs"
+					list = append(list, f)
+				}
+				break
+			}
+		}
+	}
+	return list
+}
+
+// maskOf is the size of the network that each Node is given of another one.
+func maskOf(c *corev1.Container, of netip.Prefix) int {
+	family, size := "-ipv6", 64
+	if of.Addr().Is4() {
+		family, size = "-ipv4", 24
+	}
+	if n, err := strconv.Atoi(cmp.Or(argument(c, "node-cidr-mask-size"+family), argument(c, "node-cidr-mask-size"))); err == nil {
+		return n
+	}
+	return size
+}
+
+// given counts the networks of a size that Nodes have of another one.
+func (j *judge) given(of netip.Prefix, size int) int {
+	taken := map[netip.Prefix]bool{}
+	for i := range j.Nodes {
+		for _, text := range j.Nodes[i].Spec.PodCIDRs {
+			if p, err := netip.ParsePrefix(text); err == nil && of.Contains(p.Addr()) {
+				if p, err = p.Addr().Prefix(size); err == nil {
+					taken[p] = true
+				}
+			}
+		}
+	}
+	return len(taken)
 }
 
 func (j *judge) controllersOff() []finding.Finding {

@@ -175,6 +175,19 @@ func TestJudgeSwitches(t *testing.T) {
 				"and of the Nodes that are not Ready these have none: w2;"},
 			next: "kubectl get nodes -o custom-columns",
 		},
+		{
+			name: "all networks are given", changes: []func(*world){with(ControllerManager, "", "--cluster-cidr=10.244.0.0/22"), networks, func(w *world) {
+				w.Nodes[4].Spec.PodCIDRs = nil
+			}},
+			want: []string{"F5 Node/w2 10.244.0.0/22 is used up: all 4 networks of size /24 are given"}, next: "kubectl get nodes -o custom-columns",
+		},
+		{name: "one network is left", changes: []func(*world){with(ControllerManager, "", "--cluster-cidr=10.244.0.0/22"), networks, func(w *world) {
+			w.Nodes[3].Spec.PodCIDRs, w.Nodes[4].Spec.PodCIDRs = nil, nil
+		}}},
+		{name: "smaller networks are left", changes: []func(*world){
+			with(ControllerManager, "", "--cluster-cidr=10.244.0.0/22", "--node-cidr-mask-size=25"), networks,
+			func(w *world) { w.Nodes[4].Spec.PodCIDRs = nil },
+		}},
 		{name: "the network add-on needs none", changes: []func(*world){with(ControllerManager, "", "--controllers=*,-nodeipam"), func(w *world) {
 			for i := range w.Nodes {
 				w.Nodes[i].Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}

@@ -1,6 +1,7 @@
 package diagnosis
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -37,7 +38,7 @@ func Diagnose(s *Snapshot, more ...Extra) *Diagnosis {
 		for i := range list {
 			list[i] = v.remedy(list[i])
 		}
-		for _, c := range group(list) {
+		for _, c := range group(merged(list)) {
 			if look.explainsAll || slices.Contains(managerWide(), c.ID) {
 				c.explains = look.explains
 			}
@@ -48,7 +49,7 @@ func Diagnose(s *Snapshot, more ...Extra) *Diagnosis {
 		}
 	}
 	for _, look := range more {
-		found = append(found, group(look(s))...)
+		found = append(found, group(merged(look(s)))...)
 	}
 	d.Causes = chain(unique(found))
 	slices.SortStableFunc(
@@ -56,6 +57,35 @@ func Diagnose(s *Snapshot, more ...Extra) *Diagnosis {
 		func(a, b Cause) int { return a.Severity.Compare(b.Severity) },
 	)
 	return d
+}
+
+// merged makes one of what a detector finds of an ID about one object, such as the certificates of a machine: a diagnosis has one.
+func merged(list []finding.Finding) []finding.Finding {
+	var kept []finding.Finding
+	at := map[string]int{}
+	for _, f := range list {
+		key := string(f.ID) + "\n" + f.Object
+		i, known := at[key]
+		if !known {
+			at[key] = len(kept)
+			kept = append(kept, f)
+			continue
+		}
+		k := &kept[i]
+		k.Message, k.Do, k.Next = with(k.Message, "; ", f.Message), with(k.Do, "; ", f.Do), with(k.Next, ", then: ", f.Next)
+		if f.Severity.Compare(k.Severity) < 0 {
+			k.Severity = f.Severity
+		}
+	}
+	return kept
+}
+
+// with adds what a text does not say yet.
+func with(text, between, more string) string {
+	if text == "" || strings.Contains(text, more) {
+		return cmp.Or(text, more)
+	}
+	return text + between + more
 }
 
 // varies is what differs where the reason is the same: times, and for how long.
@@ -107,13 +137,15 @@ func inName(c byte) bool {
 	return c == '-' || c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// unique leaves out a second finding of an ID about the same object: the first detector has seen more.
+// unique leaves out a second finding of an ID about the same objects: the first detector has seen more.
 func unique(list []Cause) []Cause {
 	var kept []Cause
 	for _, c := range list {
 		if !slices.ContainsFunc(
 			kept,
-			func(k Cause) bool { return k.ID == c.ID && k.Object == c.Object && len(c.Objects) == 1 },
+			func(k Cause) bool {
+				return k.ID == c.ID && (k.Object == c.Object && len(c.Objects) == 1 || slices.Equal(k.Objects, c.Objects))
+			},
 		) {
 			kept = append(kept, c)
 		}
@@ -162,6 +194,9 @@ func covers(cause, effect *Cause) bool {
 	if name, of := strings.CutPrefix(cause.Object, "Machine/"); of &&
 		!strings.Contains(cause.Message, v1alpha1.Component) {
 		return !slices.ContainsFunc(effect.Objects, func(o string) bool { return o != "Node/"+name && o != cause.Object })
+	}
+	if effect.ID == finding.BalancerPending && effect.Severity == finding.SeverityNote { // another program serves it
+		return false
 	}
 	if !strings.HasPrefix(cause.Object, "Node/") || !strings.HasPrefix(effect.Object, "Node/") {
 		return true

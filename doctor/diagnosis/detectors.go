@@ -34,6 +34,7 @@ func detectors() []detector {
 		{"no manager", []string{partPods, partDeployments, partDaemonSets, partLeases}, noManager, slices.Concat(stopped, leaderless), nil, true},
 		{"replicas", []string{partDeployments}, noReplicas, slices.Concat(unplaced, leaderless), nil, true},
 		{"log", []string{partPods}, symptomsInLog, slices.Concat(stopped, leaderless, []finding.ID{finding.ManagerFails}), also(finding.EtcdFull, finding.KubeletSilent, finding.NotReady, finding.ComponentWithoutLeader), true},
+		{"answers of the cloud", []string{partPods, partNodes}, unansweredRounds, []finding.ID{finding.ManagerFails, finding.BalancerPending, finding.BalancerStuck}, nil, true},
 		{"leaders", []string{partLeases, partPods}, foreignLeader, others, nil, true},
 		{"holders", []string{partLeases, partPods}, abandonedLease, others, nil, true},
 		{"managers", []string{partLeases, partPods}, twoManagers, []finding.ID{finding.ManagerFails}, nil, true},
@@ -45,7 +46,7 @@ func detectors() []detector {
 		{"components", []string{partNodes, partPods, partDeployments, partDaemonSets}, deviations, []finding.ID{"C2"}, byWorkload, true},
 		{"Services that every cluster depends on", []string{partKubeadm, partServices, partPods, partDeployments, partDaemonSets}, judged(components.JudgeServices), nil, nil, false},
 		{"what is switched off", []string{partKubeadm}, judged(components.JudgeSwitches), []finding.ID{finding.NotSigned, finding.ClientRequest}, ofController(), true},
-		{"networks that Nodes are given", []string{partKubeadm, partNodes}, judged(components.JudgeNetworks), nil, nil, false},
+		{"networks that Nodes are given", []string{partKubeadm, partNodes}, judged(components.JudgeNetworks), []finding.ID{finding.NotReady}, onlyOf("F5"), true},
 		{"certificates that are not signed", []string{partRequests, partPods}, judged(components.JudgeSigning), nil, nil, false},
 		{"members of etcd", []string{partKubeadm, partNodes, partPods}, judged(components.JudgeEtcd), nil, nil, false},
 		{"settings of several places", []string{partKubeadm, partNodes, partPods}, ofSnapshot(disagreements), nil, nil, false},
@@ -177,23 +178,27 @@ func hostDetectors() []detector {
 	node := []finding.ID{finding.KubeletSilent, finding.NotReady}
 	server := []finding.ID{finding.ServerUnreached}
 	runs := []finding.ID{finding.KubeletNotRun, finding.ServerUnreached}
-	identity := []finding.ID{finding.IdentityEnds, finding.IdentityEnded, finding.Unauthorized, finding.KubeletNotRun, finding.KubeletSilent}
+	identity := []finding.ID{finding.IdentityEnds, finding.IdentityEnded, finding.Unauthorized, finding.KubeletNotRun, finding.KubeletSilent, finding.KubeletRejected}
 	crash := []finding.ID{finding.CrashLoop, finding.PodTerminated}
 	return []detector{
-		{"clock", []string{HostClockPart}, onHost(clockOff), []finding.ID{finding.CertificateEnded}, byClock, true},
-		{"disks", []string{HostDisksPart}, onHost(fullDisks), server, nil, true},
+		{"clock", []string{HostClockPart}, ofHost(clockOff), []finding.ID{finding.CertificateEnded}, byClock, true},
+		{"disks", []string{HostDisksPart}, ofHost(fullDisks), server, nil, true},
 		{"kubelet flags", []string{HostFlagsPart}, onHost(hostFlags), slices.Concat(runs, node), onlyOf("A4", "A5"), true},
-		{"kubelet process", []string{HostKubeletPart, HostFlagsPart}, onHost(staleFlags), nil, nil, true},
-		{"certificates", []string{HostCertsPart}, onHost(certificates), slices.Concat(identity, leaderless, server), onlyOf(finding.CertificateEnded), true},
-		{"container runtime", []string{HostRuntimePart}, onHost(runtimeOf), slices.Concat(runs, node), onlyOf(finding.RuntimeSilent), true},
+		{"kubelet process", []string{HostKubeletPart, HostFlagsPart}, ofHost(staleFlags), nil, nil, true},
+		{"certificates", []string{HostCertsPart}, onHost(certificates), slices.Concat(identity, leaderless, server), byCertificate, true},
+		{"certificates of running components", []string{HostCertsPart, HostPortsPart}, ofHost(formerCertificates), nil, nil, false},
+		{"container runtime", []string{HostRuntimePart}, ofHost(runtimeOf), slices.Concat(runs, node), onlyOf(finding.RuntimeSilent), true},
 		{"runtime of later versions", []string{HostRuntimePart}, ofSnapshot(oldRuntimeHere), nil, nil, false},
-		{"kubelet unit", []string{HostKubeletPart}, onHost(kubeletUnit), slices.Concat(node, server), onlyOf(finding.KubeletNotRun), true},
-		{"the kubelet's Node", []string{HostNodePart}, onHost(withoutNode), slices.Concat(node, []finding.ID{finding.ServiceUnanswered}), onlyOf(finding.KubeletWithoutNode), true},
-		{"static pods", []string{HostManifestsPart}, onHost(staticPods), slices.Concat(leaderless, server), ofManager, true},
+		{"kubelet unit", []string{HostKubeletPart}, ofHost(kubeletUnit), slices.Concat(node, server), onlyOf(finding.KubeletNotRun), true},
+		{"the kubelet's name", []string{HostNodePart, HostFlagsPart}, ofHost(renamedKubelet), slices.Concat(node, []finding.ID{finding.KubeletWithoutNode}), nil, true},
+		{"the kubelet's Node", []string{HostNodePart}, onHost(withoutNode), slices.Concat(node, []finding.ID{finding.ServiceUnanswered, finding.KubeletWithoutNode}), nil, true},
+		{"static pods", []string{HostManifestsPart}, ofHost(staticPods), slices.Concat(leaderless, server), ofManager, true},
 		{"ports", []string{HostPortsPart}, onHost(takenPorts), slices.Concat(crash, leaderless, server), onlyOf("B10", finding.PortTaken), true},
-		{"the API server's Service", []string{HostServicePart}, onHost(unansweredService), nil, nil, true},
-		{"resolver", []string{HostResolverPart}, onHost(resolver), []finding.ID{finding.CloudNotFound}, nil, true},
+		{"the API server's Service", []string{HostServicePart}, ofHost(unansweredService), nil, nil, true},
+		{"resolver", []string{HostResolverPart}, ofHost(resolver), []finding.ID{finding.CloudNotFound}, nil, true},
 		{"forwarding", nil, ofSnapshot(forwarding), nil, nil, true},
+		{"bridges", nil, ofSnapshot(bridge), nil, nil, true},
+		{"tracked connections", nil, ofHost(tracking), []finding.ID{finding.PacketsLost, finding.ServiceUnanswered}, nil, true},
 		{"way to the API server", nil, ofSnapshot(unreachedServer), node, nil, true},
 		{"lost packets", []string{HostSegmentsPart}, ofSnapshot(losses), nil, nil, true},
 	}
@@ -240,7 +245,12 @@ func ofManager(_ *view, f *finding.Finding, explains []finding.ID) []finding.ID 
 	return nil
 }
 
-// onHost looks where there is a machine to be looked at.
+// ofHost looks at a machine alone, where there is one to be looked at.
+func ofHost(find func(*Host) []finding.Finding) func(*view) []finding.Finding {
+	return onHost(func(_ *view, h *Host) []finding.Finding { return find(h) })
+}
+
+// onHost looks at a machine beside its cluster, where there is one to be looked at.
 func onHost(find func(*view, *Host) []finding.Finding) func(*view) []finding.Finding {
 	return func(v *view) []finding.Finding {
 		if v.Host == nil {

@@ -87,6 +87,10 @@ func TestDiagnose(t *testing.T) {
 			tainted, leaderless, waiting("ContainerCreating", ""),
 			event("ccm-x7k2p", "FailedMount", `MountVolume.SetUp failed for volume "c" : secret "cloud-config" not found`),
 		}, "D1(1)>W24(11)"},
+		{"the namespace forbids its pods, and one was evicted", []func(*Snapshot){
+			tainted, leaderless, func(s *Snapshot) { s.Pods[0].Status.Phase = corev1.PodFailed },
+			event("ccm-5d9f", "FailedCreate", `pods "ccm-5d9f-" is forbidden: violates PodSecurity "restricted:latest": host namespaces`),
+		}, "B6(1)>W20(11)"},
 		{"the namespace forbids its pods", []func(*Snapshot){
 			tainted, leaderless, func(s *Snapshot) { s.Pods = nil },
 			event("ccm-5d9f", "FailedCreate", `pods "ccm-5d9f-" is forbidden: violates PodSecurity "restricted:latest": host namespaces`),
@@ -95,6 +99,10 @@ func TestDiagnose(t *testing.T) {
 			tainted, leaderless, func(s *Snapshot) { s.Pods = nil }, webhook(0),
 			event("ccm-5d9f", "FailedCreate", `Internal error occurred: failed calling webhook "pods.example.org"`),
 		}, "B7(1)>W20(11)"},
+		{"a quota refuses its pods", refusedBy(`pods "ccm-5d9f-" is forbidden: exceeded quota: none, requested: pods=1`), "Q9(1)>W20(11)"},
+		{"no PriorityClass of its pods", refusedBy(`pods "ccm-5d9f-" is forbidden: no PriorityClass with name high was found`), "Q9(1)>W20(11)"},
+		{"a policy refuses its pods", refusedBy(`admission webhook "validate.kyverno.svc-fail" denied the request: host network`), "Q9(1)>W20(11)"},
+		{"etcd is why it has no pod", refusedBy("etcdserver: request timed out"), "W20(11)"},
 		{"a webhook that is served", []func(*Snapshot){webhook(2)}, ""},
 		{"a webhook of which that is not known", []func(*Snapshot){webhook(-1)}, ""},
 		{"a webhook for another namespace that does not answer, and is why a write is refused", []func(*Snapshot){
@@ -119,6 +127,9 @@ func TestDiagnose(t *testing.T) {
 		{"the cloud's name, asked of a DNS that runs: not decided", append(
 			crash(`Post "https://api.example.org/": dial tcp: lookup api.example.org on 10.96.0.10:53: i/o timeout`), clusterDNS(2),
 		), "W26(11)"},
+		{"the API server's name, asked of the machine", crash(`E1122 error retrieving resource lock kube-system/ccm: Get "https://cp.example.org:6443/apis/` +
+			`coordination.k8s.io/v1/namespaces/kube-system/leases/ccm": dial tcp: lookup cp.example.org on 192.0.2.53:53: no such host`), "W26(11)"},
+		{"a proxy's name", crash(`Post "https://api.example.org/": proxyconnect tcp: dial tcp: lookup proxy.corp on 192.0.2.53:53: no such host`), "W26(11)"},
 		{"the cloud's name, asked of the machine", crash(`dial tcp: lookup api.example.org on 192.0.2.53:53: no such host`), "C6(1)>W26(11)"},
 		{"a line that nobody knows", crash("F1122 panic: index out of range"), "W26(11)"},
 		{"credentials, of a manager that leads", []func(*Snapshot){
@@ -171,7 +182,8 @@ func TestDiagnose(t *testing.T) {
 			}
 		}}, "G2(1)"},
 		{"a Service that is new", []func(*Snapshot){service("web", time.Minute)}, ""},
-		{"a Service of another class", []func(*Snapshot){service("web", time.Hour, func(s *corev1.Service) { s.Spec.LoadBalancerClass = new("example.org/lb") })}, ""},
+		{"a Service of another class", []func(*Snapshot){otherClass}, "G1(1)"},
+		{"a Service of another class, and no leader", []func(*Snapshot){stale, otherClass}, "W7(1) G1(1)"},
 		{"serving certificates", []func(*Snapshot){certificateRequests(3)}, "I2(3)"},
 		{"two faults", []func(*Snapshot){stale, webhook(0)}, "B7(1) W7(1)"},
 		{"pods not seen: no word that there are none", []func(*Snapshot){tainted, leaderless, without(partPods, partDeployments)}, "W13(1) W6(11)"},
@@ -195,6 +207,34 @@ func TestDiagnose(t *testing.T) {
 			}
 		})
 	}
+}
+
+// refusedBy has a manager without pods, since the API server refuses them in these words.
+func refusedBy(words string) []func(*Snapshot) {
+	return []func(*Snapshot){tainted, leaderless, func(s *Snapshot) { s.Pods = nil }, event("ccm-5d9f", "FailedCreate", "Error creating: "+words)}
+}
+
+// TestDiagnose_NotMade: a manager whose pods are refused is there, what refuses them is named, and rendering it again would change nothing.
+func TestDiagnose_NotMade(t *testing.T) {
+	made := func(s *Snapshot) {
+		s.Provider = cloud
+		s.Deployments[0].Labels = map[string]string{v1alpha1.ManagedByLabel: v1alpha1.FieldManager}
+	}
+	for words, next := range map[string]string{
+		`pods "ccm-5d9f-" is forbidden: exceeded quota: none, requested: pods=1`:    "kubectl -n kube-system describe resourcequota none",
+		`pods "ccm-5d9f-" is forbidden: no PriorityClass with name high was found`:  "kubectl get priorityclasses",
+		`admission webhook "validate.kyverno.svc-fail" denied the request: no host`: "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations -o yaml | grep -B 30 'name: validate.kyverno.svc-fail$'",
+		"etcdserver: request timed out":                                             "kubectl -n kube-system describe deployment ccm",
+	} {
+		list := Diagnose(newSnapshot(templates.Deployment, 3, append(refusedBy(words), made)...)).Causes
+		if len(list) != 1 || list[0].Next != next || !strings.Contains(list[0].Message, words) {
+			t.Errorf("%s: got %+v", words, list)
+		}
+	}
+}
+
+func otherClass(s *Snapshot) {
+	service("web", time.Hour, func(s *corev1.Service) { s.Spec.LoadBalancerClass = new("example.org/lb") })(s)
 }
 
 func notReady(s *Snapshot) {

@@ -272,16 +272,6 @@ func (l *looking) besides(ctx context.Context, c kubernetes.Interface) {
 	l.served(ctx, c)
 }
 
-// events asks for Events of a namespace.
-func (l *looking) events(ctx context.Context, c kubernetes.Interface, what, namespace, selector string, keep func(*corev1.Event) bool) {
-	list(ctx, l, what, c.CoreV1().Events(namespace).List, selector, most,
-		func(e *corev1.Event) bool {
-			trimEvent(e)
-			return keep(e)
-		},
-		func(all []corev1.Event) { l.snapshot.Events = append(l.snapshot.Events, all...) })
-}
-
 // served counts the endpoints of the Services that every cluster depends on.
 func (l *looking) served(ctx context.Context, c kubernetes.Interface) {
 	for _, service := range components.Depended() {

@@ -116,6 +116,7 @@ func (l *looking) closer(ctx context.Context, c kubernetes.Interface, profiles t
 	}
 	l.webhooks(ctx, c)
 	l.callouts(ctx, c)
+	l.balancing(ctx, c)
 	if m := newView(s).main(); s.Provider == onprem || m != nil && m.Profile != nil && m.Profile.Name == onprem {
 		l.inventory(ctx, c)
 		l.pools(ctx, c)
@@ -184,11 +185,11 @@ func kubeletsToAsk(all []corev1.Node) []string {
 // crashed bounds the pods of components whose log is read.
 const crashed = 4
 
-// unreadyLogs reads the last lines of pods of kube-system that have crashed.
+// unreadyLogs reads the last lines of pods of kube-system that have crashed, or are not ready.
 func (l *looking) unreadyLogs(ctx context.Context, c kubernetes.Interface) {
 	s := l.snapshot
 	s.Components = l.parts.Seen(s.Nodes)
-	pods := s.Components.Crashed(crashed)
+	pods := s.Components.Crashed(crashed, s.Nodes, s.Taken)
 	if p := s.Components.EtcdLog(); p != nil && s.Kubeadm != "" {
 		l.ask("log of "+p.Name, func() (func(), error) {
 			lines := nodes.Lately(ctx, c, p, components.EtcdLogged)
@@ -262,4 +263,19 @@ func gitVersion(data []byte) string {
 		return ""
 	}
 	return finding.Clean(v.GitVersion)
+}
+
+// balancing asks for warnings about Services that wait, where there are some.
+func (l *looking) balancing(ctx context.Context, c kubernetes.Interface) {
+	s, waits := l.snapshot, map[string]bool{}
+	for i := range s.Services {
+		if svc := &s.Services[i]; svc.DeletionTimestamp != nil || s.waitsForBalancer(svc) {
+			waits[svc.Namespace+"/"+svc.Name] = true
+		}
+	}
+	if len(waits) == 0 {
+		return
+	}
+	l.events(ctx, c, partBalancing, metav1.NamespaceAll, "involvedObject.kind=Service,type=Warning",
+		func(e *corev1.Event) bool { return waits[e.InvolvedObject.Namespace+"/"+e.InvolvedObject.Name] })
 }

@@ -1,9 +1,16 @@
 package diagnosis
 
 import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/nodestatus"
 	"github.com/ccmadm/ccmadm/doctor/probe"
 )
 
@@ -18,6 +25,7 @@ const (
 	HostResolverPart  = "this machine's resolver"
 	HostRuntimePart   = "this machine's container runtime"
 	HostDisksPart     = "this machine's disks"
+	HostLogsPart      = "this machine's logs of static pods"
 	HostNodePart      = "this machine's Node"
 	HostServicePart   = "this machine's way to the API server's Service"
 	HostSegmentsPart  = "TCP segments of this machine"
@@ -49,8 +57,21 @@ type Host struct {
 	Segments *Segments `json:"segments,omitempty"`
 	// ForwardingOff says that net.ipv4.ip_forward is 0.
 	ForwardingOff bool `json:"forwardingOff,omitempty"`
+	// Forwarding6Off says that net.ipv6.conf.all.forwarding is 0.
+	Forwarding6Off bool `json:"forwarding6Off,omitempty"`
+	// BridgeUnseen says that pods are at bridge cni0, and that kube-proxy's rules of IPv4 do not see packets between them, Bridge6Unseen that
+	// those of IPv6 do not.
+	BridgeUnseen  bool             `json:"bridgeUnseen,omitempty"`
+	Bridge6Unseen bool             `json:"bridge6Unseen,omitempty"`
+	Connections   *HostConnections `json:"connections,omitempty"`
 	// Server is the kubelet's API server, where it did not answer.
 	Server *HostServer `json:"server,omitempty"`
+}
+
+// HostConnections are those that the kernel tracks, and how many it may.
+type HostConnections struct {
+	Tracked uint64 `json:"tracked"`
+	Most    uint64 `json:"most"`
 }
 
 // HostServer is an API server that does not answer this machine.
@@ -59,6 +80,8 @@ type HostServer struct {
 	Address string      `json:"address"`
 	Kind    Unreachable `json:"kind"`
 	Error   string      `json:"error"`
+	// Own is the port on which this machine's own API server listens, where the address is not this machine's.
+	Own int `json:"own,omitempty"`
 }
 
 // Unreachable says how a server does not answer.
@@ -85,7 +108,7 @@ type HostUnit struct {
 	Restarts int `json:"restarts,omitempty"`
 	// Stale says that systemd has not read the unit's files since they changed.
 	Stale bool `json:"stale,omitempty"`
-	// Complaint is the last error in the kubelet's log, where it does not run.
+	// Complaint is the last error in the kubelet's log; of one that runs, of the last minutes.
 	Complaint string `json:"complaint,omitempty"`
 }
 
@@ -128,6 +151,8 @@ type HostManifest struct {
 	// Pod is namespace/name; empty where the file cannot be read, and Error says why.
 	Pod   string `json:"pod,omitempty"`
 	Error string `json:"error,omitempty"`
+	// Says is the last error in its log, where no API server answers that could show it.
+	Says string `json:"says,omitempty"`
 	// Refers are the objects of the API that it refers to.
 	Refers []string `json:"refers,omitempty"`
 	// Ports are those of the machine that it wants, by its arguments and probes.
@@ -143,6 +168,8 @@ type HostCertificate struct {
 	Renew string `json:"renew,omitempty"`
 	// Rotated says that the kubelet renews it by itself.
 	Rotated bool `json:"rotated,omitempty"`
+	// Former is the component that was started before the certificate was renewed, and has the former one.
+	Former string `json:"former,omitempty"`
 }
 
 // HostClock compares clocks: Ahead is by how much this machine's is before the server's, in seconds.
@@ -173,6 +200,14 @@ type HostRuntime struct {
 type HostNode struct {
 	Name    string `json:"name"`
 	Missing bool   `json:"missing,omitempty"`
+	Ready   bool   `json:"ready,omitempty"`
+	// PodCIDRs are the networks of its pods.
+	PodCIDRs []string `json:"podCIDRs,omitempty"`
+	// Twin is another machine that writes the Node's status, in turn with this one.
+	Twin string `json:"twin,omitempty"`
+	// Rejected is how the API server has refused the kubelet, or the kubelet its certificate, and Next the command after which they do not.
+	Rejected string `json:"rejected,omitempty"`
+	Next     string `json:"next,omitempty"`
 }
 
 // HostService is the API server at the address of its Service, as this machine reaches it.
@@ -198,3 +233,80 @@ type HostDisk struct {
 func (h *Host) node() string { return "Node/" + finding.Clean(h.Node) }
 
 func (h *Host) machine() string { return "Machine/" + finding.Clean(h.Name) }
+
+// forwarding is about the kernel's settings without which no packet of a pod leaves the machine.
+func forwarding(s *Snapshot) []finding.Finding {
+	h := s.Host
+	if h == nil {
+		return nil
+	}
+	var off []string
+	if h.ForwardingOff && hasIPv4(s) {
+		off = append(off, "net.ipv4.ip_forward")
+	}
+	if h.Forwarding6Off && h.Registered != nil && slices.ContainsFunc(h.Registered.PodCIDRs, isIPv6) {
+		off = append(off, "net.ipv6.conf.all.forwarding")
+	}
+	if len(off) == 0 {
+		return nil
+	}
+	f := finding.ForwardingOff.New(h.machine(), strings.Join(off, " and ")+" is 0")
+	f.Next = "sysctl -w " + strings.Join(off, "=1 ") + "=1"
+	return []finding.Finding{f}
+}
+
+// hasIPv4 tells whether packets of pods may be of IPv4.
+func hasIPv4(s *Snapshot) bool {
+	h := s.Host
+	if len(h.Addresses) > 0 && !slices.ContainsFunc(h.Addresses, isIPv4) {
+		return false
+	}
+	at := slices.IndexFunc(s.Nodes, func(n corev1.Node) bool { return n.Name == h.Node })
+	return at < 0 || len(s.Nodes[at].Status.Addresses) == 0 || slices.ContainsFunc(nodestatus.InternalIPs(&s.Nodes[at]), netip.Addr.Is4)
+}
+
+func isIPv6(cidr string) bool { return strings.Contains(cidr, ":") }
+
+// isIPv4 tells whether an address is one that others may reach.
+func isIPv4(text string) bool {
+	a, err := netip.ParseAddr(text)
+	return err == nil && a.Is4() && !a.IsLoopback() && !a.IsLinkLocalUnicast()
+}
+
+// tracking is about a table of connections that has no more room.
+func tracking(h *Host) []finding.Finding {
+	c := h.Connections
+	if c == nil || c.Tracked < c.Most-c.Most/20 {
+		return nil
+	}
+	f := finding.ConnectionsFull.New(h.machine(), fmt.Sprintf("%d of %d connections are tracked", c.Tracked, c.Most))
+	f.Next = fmt.Sprintf("sysctl -w net.netfilter.nf_conntrack_max=%d; conntrack -S", 2*c.Most)
+	return []finding.Finding{f}
+}
+
+// bridge is about pods of one Node that a bridge connects: without the setting, the answer of one to the other does
+// not pass kube-proxy's rules. Where another program does the work of kube-proxy, nothing is known of its rules.
+func bridge(s *Snapshot) []finding.Finding {
+	h := s.Host
+	if h == nil || h.Service != nil && h.Service.Proxy == "" && h.Service.Error == "" {
+		return nil
+	}
+	ipv4, ipv6 := hasIPv4(s), false
+	if h.Registered != nil && len(h.Registered.PodCIDRs) > 0 {
+		ipv6 = slices.ContainsFunc(h.Registered.PodCIDRs, isIPv6)
+		ipv4 = slices.ContainsFunc(h.Registered.PodCIDRs, func(cidr string) bool { return !isIPv6(cidr) })
+	}
+	var unseen []string
+	if h.BridgeUnseen && ipv4 {
+		unseen = append(unseen, "net.bridge.bridge-nf-call-iptables")
+	}
+	if h.Bridge6Unseen && ipv6 {
+		unseen = append(unseen, "net.bridge.bridge-nf-call-ip6tables")
+	}
+	if len(unseen) == 0 {
+		return nil
+	}
+	f := finding.BridgeUnseen.New(h.machine(), "pods are at bridge cni0, and "+strings.Join(unseen, " and ")+" is not 1")
+	f.Next = "modprobe br_netfilter && sysctl -w " + strings.Join(unseen, "=1 ") + "=1"
+	return []finding.Finding{f}
+}

@@ -38,16 +38,26 @@ func hostFlags(v *view, h *Host) []finding.Finding {
 			continue
 		}
 		found := finding.NodeIPNotLocal.New(h.node(), fmt.Sprintf("--node-ip is %s, and this machine has %s", addr, join(h.Addresses)))
+		found.Message += h.logged()
 		found.Next = "ccmadm node show, then: " + restartKubelet
 		list = append(list, found)
 	}
 	return list
 }
 
+// logged is the last error in the log of a kubelet that runs, to stand behind what is wrong with it.
+func (h *Host) logged() string {
+	if h.Unit == nil || h.Unit.PID == 0 || h.Unit.Complaint == "" {
+		return ""
+	}
+	return "; the kubelet logs: " + h.Unit.Complaint
+}
+
 // cloudFlags looks at --cloud-provider and --cloud-config.
 func cloudFlags(v *view, h *Host) []finding.Finding {
 	var list []finding.Finding
 	provider, is := h.effective("cloud-provider")
+	initialized := v.initialized(h)
 	switch {
 	case is && provider != "" && provider != "external" && !expanded.MatchString(provider):
 		f := finding.ID("A4").New(h.node(), "--cloud-provider is "+provider+", and kubelets accept external only")
@@ -57,6 +67,11 @@ func cloudFlags(v *view, h *Host) []finding.Finding {
 	case provider == "" && (h.Ours || v.Provider != "") && h.Unit != nil && h.Unit.PID > 0:
 		f := finding.ID("A1").New(h.node(), "its process runs without --cloud-provider=external")
 		f.Next = "ccmadm node show, then: ccmadm join phase kubelet, then: " + restartKubelet
+		list = append(list, f)
+	case provider == "" && initialized != nil:
+		f := finding.ID("A1").New(h.node(), "its process runs without --cloud-provider=external, and "+initialized.object+
+			" has initialized its Node: both write its addresses")
+		f.Next = "ccmadm node show, then: ccmadm node external"
 		list = append(list, f)
 	}
 	gone, is := h.effective("cloud-config")
@@ -70,8 +85,25 @@ func cloudFlags(v *view, h *Host) []finding.Finding {
 	return list
 }
 
+// initialized is the manager that has given the machine's Node its provider ID, in a cluster of others; nil where none is known to
+// have. A Node keeps that ID after its cluster has left external cloud mode, and some tools write one without a manager: only one that
+// leads, and is known to initialize Nodes, tells. What the kubelet says by /flagz stands elsewhere, and one with --provider-id waits
+// for no manager.
+func (v *view) initialized(h *Host) *manager {
+	n, m := v.byName[h.Node], v.main()
+	if n == nil || n.Spec.ProviderID == "" || m == nil || m.Profile == nil || withoutNodeController(m) || !v.leads() {
+		return nil
+	}
+	_, told := v.Flags[h.Node]
+	read := slices.ContainsFunc(h.Flags, func(f HostFlag) bool { return f.Runs }) // a process that shows no flag at all was not seen
+	if told || !read || h.Unit == nil || h.Unit.PID == 0 || h.flag("provider-id").Runs {
+		return nil
+	}
+	return m
+}
+
 // staleFlags finds what files say and the process does not have.
-func staleFlags(_ *view, h *Host) []finding.Finding {
+func staleFlags(h *Host) []finding.Finding {
 	if h.Unit == nil || h.Unit.PID == 0 {
 		return nil
 	}
@@ -99,16 +131,55 @@ func staleFlags(_ *view, h *Host) []finding.Finding {
 	return []finding.Finding{f}
 }
 
-// withoutNode finds a kubelet that runs, and has no Node.
+// withoutNode finds a kubelet that runs and has no Node, or whose requests for it are refused.
 func withoutNode(v *view, h *Host) []finding.Finding {
-	if h.Registered == nil || !h.Registered.Missing {
+	switch n := h.Registered; {
+	case n == nil:
+		return nil
+	case n.Rejected != "":
+		f := finding.KubeletRejected.New("Node/"+finding.Clean(n.Name), n.Rejected+h.logged())
+		f.Next = n.Next
+		return []finding.Finding{f}
+	case n.Twin != "":
+		f := finding.NodeTwice.New("Node/"+finding.Clean(n.Name), "another machine writes its status in turn with this one: "+n.Twin)
+		f.Next = "hostnamectl; cat /etc/machine-id; on the copy: kubeadm reset && rm /etc/machine-id && systemd-machine-id-setup"
+		return []finding.Finding{f}
+	case n.Missing:
+		f := v.kubeletWithoutNode(n.Name, "its kubelet runs, and its Node does not exist")
+		f.Message += h.logged()
+		if strings.Contains(f.Message, "Unable to register node") {
+			f.Do = "correct what the API server's answer names; the kubelet tries again by itself"
+			f.Next = "journalctl -u kubelet --no-pager -n 200 | grep 'register node'"
+		}
+		return []finding.Finding{f}
+	}
+	return nil
+}
+
+// renamedKubelet finds a kubelet whose name has changed after its machine joined: with its certificate it may write the Node of its former
+// name only, and uses the new one.
+func renamedKubelet(h *Host) []finding.Finding {
+	n := h.Registered
+	if n == nil || h.Node == "" || n.Name == h.Node {
 		return nil
 	}
-	return []finding.Finding{v.kubeletWithoutNode(h.Registered.Name, "its kubelet runs, and its Node does not exist")}
+	name := finding.Clean(n.Name)
+	f := finding.KubeletRenamed.New("Node/"+name, "its certificate is that of Node "+name+", and this machine's kubelet has the name "+h.Node)
+	f.Next = "hostnamectl set-hostname " + name + " && systemctl restart kubelet"
+	if places := h.flag("hostname-override").Places; len(places) > 0 {
+		f.Next = "set --hostname-override=" + name + " in " + places[len(places)-1].File + ", then: " + restartKubelet
+	}
+	if n.Ready {
+		f.Severity = finding.SeverityWarning
+		f.Message += "; until its next start it uses its former name"
+	} else {
+		f.Message += h.logged()
+	}
+	return []finding.Finding{f}
 }
 
 // kubeletUnit finds a kubelet that does not run, or will not after a boot.
-func kubeletUnit(_ *view, h *Host) []finding.Finding {
+func kubeletUnit(h *Host) []finding.Finding {
 	u := h.Unit
 	if u == nil {
 		return nil

@@ -9,17 +9,15 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/api/nodestatus"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 const (
 	// endsSoon is when a certificate that nothing renews is worth a word, and rotationLate one that the kubelet renews
-	// itself, in the last third of its time.
+	// itself, when 70 to 90 % of its time are over.
 	endsSoon, rotationLate = 30 * 24 * time.Hour, 3 * 24 * time.Hour
 	// fullBytes is no room whatever the kubelet is told, fullPercent the kubelet's own limit (nodefs.available).
 	fullBytes, fullPercent, fullInodes = 64 << 20, 10, 5
@@ -27,7 +25,7 @@ const (
 	ccmPort = 10258
 )
 
-func clockOff(_ *view, h *Host) []finding.Finding {
+func clockOff(h *Host) []finding.Finding {
 	if h.Clock == nil {
 		return nil
 	}
@@ -38,7 +36,7 @@ func clockOff(_ *view, h *Host) []finding.Finding {
 	return []finding.Finding{clockFinding(h.machine(), ahead, h.Clock.Server)}
 }
 
-func fullDisks(_ *view, h *Host) []finding.Finding {
+func fullDisks(h *Host) []finding.Finding {
 	var list []finding.Finding
 	seen := map[HostDisk]bool{}
 	for _, d := range h.Disks {
@@ -73,7 +71,7 @@ func certificates(v *view, h *Host) []finding.Finding {
 	for _, c := range h.Certificates {
 		soon := endsSoon
 		if c.Rotated {
-			soon = rotationLate
+			soon = min(rotationLate, c.End.Sub(c.Begin)/10)
 		}
 		left := c.End.Sub(v.Taken)
 		var f finding.Finding
@@ -99,10 +97,44 @@ func certificates(v *view, h *Host) []finding.Finding {
 		}
 		list = append(list, f)
 	}
+	return renewedTogether(list)
+}
+
+// renewedTogether has kubeadm renew all where several are its.
+func renewedTogether(list []finding.Finding) []finding.Finding {
+	const renew = "kubeadm certs renew "
+	var own []int
+	for i := range list {
+		if strings.HasPrefix(list[i].Next, renew) {
+			own = append(own, i)
+		}
+	}
+	for _, i := range own {
+		if len(own) > 1 {
+			list[i].Next = renew + "all, then have the kubelet start its static pods again"
+		}
+	}
 	return list
 }
 
-func runtimeOf(_ *view, h *Host) []finding.Finding {
+// byCertificate says that only one that has ended explains anything. That the kubelet and the API server refuse each other is
+// explained by one of theirs or of their CA; that no API server answers, by its own, a CA's, or one between it and etcd.
+func byCertificate(_ *view, f *finding.Finding, explains []finding.ID) []finding.ID {
+	if f.ID != finding.CertificateEnded {
+		return nil
+	}
+	rejected := []string{"/kubelet-client-current.pem ", "/apiserver.crt ", "/pki/ca.crt "}
+	unreached := []string{"/apiserver.crt ", "/apiserver-etcd-client.crt ", "/etcd/server.crt ", "/etcd/peer.crt ", "/ca.crt "}
+	files := map[finding.ID][]string{
+		finding.KubeletRejected: rejected, finding.ServerUnreached: unreached, finding.KubeletSilent: slices.Concat(rejected, unreached),
+	}
+	return slices.DeleteFunc(slices.Clone(explains), func(id finding.ID) bool {
+		of, narrow := files[id]
+		return narrow && !slices.ContainsFunc(of, func(file string) bool { return strings.Contains(f.Message, file) })
+	})
+}
+
+func runtimeOf(h *Host) []finding.Finding {
 	r := h.Runtime
 	switch {
 	case r == nil:
@@ -136,7 +168,7 @@ func (r *HostRuntime) tellsDriver() bool {
 	return err == nil && v.Major() >= 2
 }
 
-func staticPods(_ *view, h *Host) []finding.Finding {
+func staticPods(h *Host) []finding.Finding {
 	var list []finding.Finding
 	owner := map[string]string{}
 	kubelet, err := version.ParseGeneric(h.Version)
@@ -216,7 +248,7 @@ func takenPorts(v *view, h *Host) []finding.Finding {
 	return list
 }
 
-func resolver(_ *view, h *Host) []finding.Finding {
+func resolver(h *Host) []finding.Finding {
 	r := h.Resolver
 	if r == nil {
 		return nil
@@ -243,7 +275,7 @@ func resolver(_ *view, h *Host) []finding.Finding {
 }
 
 // unansweredService is what kube-proxy on a machine makes of the API server's Service, with the pod that is to be restarted.
-func unansweredService(_ *view, h *Host) []finding.Finding {
+func unansweredService(h *Host) []finding.Finding {
 	s := h.Service
 	if s == nil || s.Error == "" {
 		return nil
@@ -263,27 +295,6 @@ func unansweredService(_ *view, h *Host) []finding.Finding {
 	f := finding.ServiceUnanswered.New(h.node(), seen)
 	f.Next = next
 	return []finding.Finding{f}
-}
-
-// forwarding is about the kernel's setting without which no packet of a pod leaves the machine.
-func forwarding(s *Snapshot) []finding.Finding {
-	h := s.Host
-	if h == nil || !h.ForwardingOff || len(h.Addresses) > 0 && !slices.ContainsFunc(h.Addresses, isIPv4) {
-		return nil
-	}
-	at := slices.IndexFunc(s.Nodes, func(n corev1.Node) bool { return n.Name == h.Node })
-	if at >= 0 && len(s.Nodes[at].Status.Addresses) > 0 && !slices.ContainsFunc(nodestatus.InternalIPs(&s.Nodes[at]), netip.Addr.Is4) {
-		return nil // no packet of a pod is of IPv4
-	}
-	f := finding.ForwardingOff.New(h.machine(), "net.ipv4.ip_forward is 0")
-	f.Next = "sysctl -w net.ipv4.ip_forward=1"
-	return []finding.Finding{f}
-}
-
-// isIPv4 tells whether an address is one that others may reach.
-func isIPv4(text string) bool {
-	a, err := netip.ParseAddr(text)
-	return err == nil && a.Is4() && !a.IsLoopback() && !a.IsLinkLocalUnicast()
 }
 
 // losses is about a machine that sends many of its TCP segments again. Some are lost on any network, a peer that is away costs few, and what goes
@@ -329,7 +340,34 @@ func unreachedServer(snapshot *Snapshot) []finding.Finding {
 	if strings.Contains(host, ":") {
 		next = strings.Replace(next, "ip route get", "ip -6 route get", 1)
 	}
-	f := finding.ServerUnreached.New(h.node(), s.Address+": "+seen+" ("+s.Error+")")
+	seen = s.Address + ": " + seen + " (" + s.Error + ")"
+	if s.Own > 0 {
+		seen += fmt.Sprintf("; this machine's own API server listens on port %d", s.Own)
+	}
+	for _, m := range h.Manifests {
+		if _, name, _ := strings.Cut(m.Pod, "/"); m.Says != "" {
+			seen += "; " + name + " logs: " + m.Says
+		}
+	}
+	f := finding.ServerUnreached.New(h.node(), seen+h.logged())
 	f.Next = next
+	return []finding.Finding{f}
+}
+
+// formerCertificates is about components that were not started again after their certificates had been renewed.
+func formerCertificates(h *Host) []finding.Finding {
+	var seen, next []string
+	for _, c := range h.Certificates {
+		if c.Former == "" {
+			continue
+		}
+		seen = append(seen, c.Former+" was started before "+c.File+" was renewed")
+		next = append(next, "crictl stop $(crictl ps -q --name '^"+c.Former+"$')")
+	}
+	if len(seen) == 0 {
+		return nil
+	}
+	f := finding.CertificateFormer.New(h.machine(), strings.Join(seen, ", and "))
+	f.Next = strings.Join(next, "; ")
 	return []finding.Finding{f}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/templates"
 )
 
 // foreignLeader finds a Lease whose holder is no pod of the manager, while those run.
@@ -257,3 +258,8 @@ func (v *view) kubeletWithoutNode(name, message string) finding.Finding {
 
 // clocksApart is by how much a kubelet's clock may differ from the API server's.
 const clocksApart = 5 * time.Minute
+
+// balances tells whether a manager serves load balancers, as far as is known.
+func (m *manager) balances() bool {
+	return (m.Profile == nil || m.Profile.Has(templates.Services)) && !m.leavesOut("service", "service-lb-controller")
+}

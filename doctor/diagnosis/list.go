@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/pager"
 
 	"github.com/ccmadm/ccmadm/doctor/callouts"
@@ -124,3 +126,13 @@ func simple[L runtime.Object](list func(context.Context, metav1.ListOptions) (L,
 
 // mostNodes bounds the lists of what there is one of for each Node, most all others.
 const mostNodes, most = 20_000, 2_000
+
+// events asks for Events of a namespace.
+func (l *looking) events(ctx context.Context, c kubernetes.Interface, what, namespace, selector string, keep func(*corev1.Event) bool) {
+	list(ctx, l, what, c.CoreV1().Events(namespace).List, selector, most,
+		func(e *corev1.Event) bool {
+			trimEvent(e)
+			return keep(e)
+		},
+		func(all []corev1.Event) { l.snapshot.Events = append(l.snapshot.Events, all...) })
+}

@@ -195,3 +195,92 @@ func twoVersions(v *view) []finding.Finding {
 	}
 	return list
 }
+
+const (
+	// rounds is how long the node controller waits between two rounds of questions about all initialized Nodes, without
+	// --node-status-update-frequency (k8s.io/cloud-provider config/v1alpha1/defaults.go).
+	rounds = 5 * time.Minute
+	// answered is for how long the first answer of a round may take.
+	answered = 2 * time.Minute
+	// mostAsked bounds the lines of one round that a log is expected to have: its last lines are read only.
+	mostAsked = 100
+)
+
+// round is how long a manager waits between two rounds.
+func (m *manager) round() time.Duration {
+	if d, err := time.ParseDuration(m.arg("node-status-update-frequency")); err == nil && d > 0 {
+		return d
+	}
+	return rounds
+}
+
+var (
+	// ofRound is how the node controller says that its cloud has not answered about one Node of a round. Of those with an answer it
+	// says nothing.
+	ofRound = regexp.MustCompile(`[Ee]rror getting instance metadata for node addresses`)
+	// cloudAnswers is what controllers say after their cloud has answered.
+	cloudAnswers = regexp.MustCompile(`Successfully initialized|Ensured load balancer`)
+	// ofOneNode is an answer after all: about a machine that the cloud does not know, or about too many questions.
+	ofOneNode = regexp.MustCompile(`(?i:not found|quota|limit ?exceeded|throttl|too many requests)|` + ofAPIServer)
+)
+
+// unansweredRounds finds a manager to which its cloud gives no answer about any Node, round for round: initialized Nodes keep what
+// they have, and nothing else shows it until a machine joins or is removed. One error may be a Node's, or a moment's: here all Nodes
+// have one, in more than one round.
+func unansweredRounds(v *view) []finding.Finding {
+	asked := 0
+	for i := range v.Nodes {
+		if !nodes.IsTainted(&v.Nodes[i]) {
+			asked++
+		}
+	}
+	var list []finding.Finding
+	for i := range v.managers {
+		m := &v.managers[i]
+		if m.Profile != nil && m.Profile.Name == onprem { // it has no cloud
+			continue
+		}
+		for _, p := range m.pods {
+			line := v.lastOfRounds(m, v.Logs[p.Name], min(asked, mostAsked))
+			if line == "" {
+				continue
+			}
+			if slices.ContainsFunc(symptomsInLog(v), func(f finding.Finding) bool { return f.Object == m.object }) {
+				break // that says more of the same manager
+			}
+			f := finding.CloudUnanswered.New(m.object, "pod "+p.Name+" logs of each Node that it asks about: "+nodes.Shorten(line))
+			f.Next = "kubectl -n " + m.namespace + " logs " + p.Name
+			list = append(list, f)
+			break
+		}
+	}
+	return list
+}
+
+// lastOfRounds is the last line of a log whose last rounds have an error for each of so many Nodes; empty where they have not, or are
+// over.
+func (v *view) lastOfRounds(m *manager, log []string, asked int) (last string) {
+	var newest, oldest time.Time
+	inRound, most, round := 0, 0, m.round()
+	for _, line := range slices.Backward(log) {
+		at := v.timeOf(line)
+		between := last != "" && !at.IsZero() && oldest.Sub(at) > round+answered // a round without an error
+		if between || cloudAnswers.MatchString(line) {
+			break
+		}
+		if at.IsZero() || !ofRound.MatchString(line) || ofOneNode.MatchString(line) {
+			continue
+		}
+		if last == "" {
+			last, newest = line, at
+		} else if oldest.Sub(at) >= round {
+			inRound = 0
+		}
+		inRound, oldest = inRound+1, at
+		most = max(most, inRound)
+	}
+	if asked == 0 || most < asked || newest.Sub(oldest) < round || !v.lately(m, newest) {
+		return ""
+	}
+	return last
+}

@@ -75,7 +75,7 @@ func networksWithPods(s *Snapshot) []nodes.PodNetwork {
 	return list
 }
 
-// networkPods asks for the pods of CNI plugins that lack some, outside of kube-system, of which all are listed.
+// networkPods asks for the pods of CNI plugins that lack some, outside of kube-system, of which all are listed, with the warnings about them.
 func (l *looking) networkPods(ctx context.Context, c kubernetes.Interface) {
 	s := l.snapshot
 	lacking := map[string][]string{} // names, by namespace
@@ -85,6 +85,7 @@ func (l *looking) networkPods(ctx context.Context, c kubernetes.Interface) {
 		}
 	}
 	for namespace, names := range lacking {
+		l.events(ctx, c, eventsIn(namespace), namespace, "type=Warning", func(*corev1.Event) bool { return true })
 		l.ask(podsIn(namespace), func() (func(), error) {
 			ready, unready := map[string]int32{}, map[string][]corev1.Pod{}
 			_, err := all(ctx, simple(c.CoreV1().Pods(namespace).List), metav1.ListOptions{}, mostNodes, func(p *corev1.Pod) bool {
@@ -116,11 +117,11 @@ func (l *looking) networkPods(ctx context.Context, c kubernetes.Interface) {
 // mostNetworks bounds the namespaces whose pods are listed.
 const mostNetworks = 5
 
-// networkLogs reads the last lines of a pod of each CNI plugin that has crashed.
+// networkLogs reads the last lines of a pod of each CNI plugin that has crashed, or is not ready.
 func (l *looking) networkLogs(ctx context.Context, c kubernetes.Interface) {
 	s := l.snapshot
 	for i := range s.Networks {
-		for _, p := range components.Crashed(s.Networks[i].Unready, 1) {
+		for _, p := range components.Crashed(s.Networks[i].Unready, 1, s.Nodes, s.Taken) {
 			l.ask("log of "+p.Name, func() (func(), error) {
 				lines := nodes.Tail(ctx, c, &p, s.Taken)
 				return func() { s.Components.KeepLog(p.Name, lines) }, nil

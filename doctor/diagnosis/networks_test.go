@@ -2,6 +2,7 @@ package diagnosis
 
 import (
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -123,5 +124,21 @@ func TestGather_NetworkPods(t *testing.T) {
 	}
 	if len(seen.Networks) != 1 || seen.Networks[0].Ready != 1 || len(seen.Networks[0].Unready) != 1 || seen.Networks[0].Unready[0].Name != failing.Name {
 		t.Errorf("it has seen %+v", seen.Networks)
+	}
+}
+
+// TestDiagnose_NetworkUsedUp: a Node that gets no network since none is left lacks no CNI plugin.
+func TestDiagnose_NetworkUsedUp(t *testing.T) {
+	d := Diagnose(newSnapshot(templates.Deployment, 2, func(s *Snapshot) {
+		p := pod("kube-controller-manager-cp1", "cp1")
+		p.Labels = map[string]string{"component": components.ControllerManager}
+		p.Spec.Containers[0].Name = components.ControllerManager
+		p.Spec.Containers[0].Args = []string{"--allocate-node-cidrs=true", "--cluster-cidr=10.244.0.0/23"}
+		s.Kubeadm, s.Components = "kind: ClusterConfiguration\n", &components.Seen{Static: []corev1.Pod{p}}
+		s.Nodes[0].Spec.PodCIDRs, s.Nodes[1].Spec.PodCIDRs = []string{"10.244.0.0/24"}, []string{"10.244.1.0/24"}
+		s.Nodes[2].Status.Conditions[0].Status, s.Nodes[2].Status.Conditions[0].Message = corev1.ConditionFalse, "cni plugin not initialized"
+	}))
+	if got := words(d); !strings.Contains(got, "F5(1)>W5(1)") {
+		t.Errorf("got %s", got)
 	}
 }

@@ -79,3 +79,30 @@ func TestGather_AsksOnce(t *testing.T) {
 	}
 	t.Logf("%d requests", len(server.asked))
 }
+
+// TestGather_Balancing: warnings about Services are asked for where one waits, and kept of that one.
+func TestGather_Balancing(t *testing.T) {
+	for name, want := range map[string]int{"web": 1, "served": 0} {
+		s := newSnapshot(templates.Deployment, 1, service(name, 0))
+		s.Leases[0].Spec.RenewTime.Time = time.Now()
+		s.Services[0].CreationTimestamp.Time = time.Now().Add(-time.Hour)
+		if name == "served" {
+			s.Services[0].Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
+		}
+		server := newAnswering(s)
+		server.lists["/api/v1/services"] = corev1.ServiceList{Items: s.Services}
+		var events corev1.EventList
+		for _, of := range []string{name, "other"} {
+			events.Items = append(events.Items, corev1.Event{
+				InvolvedObject: corev1.ObjectReference{Kind: "Service", Namespace: "shop", Name: of}, Reason: "SyncLoadBalancerFailed", Message: "Quota has been met",
+			})
+		}
+		server.lists["/api/v1/events"] = events
+		h := httptest.NewServer(server)
+		t.Cleanup(h.Close)
+		seen, err := Gather(t.Context(), kubernetes.NewForConfigOrDie(&rest.Config{Host: h.URL, QPS: -1}))
+		if err != nil || len(seen.Events) != want {
+			t.Errorf("%s: it has seen %+v, %v", name, seen.Events, err)
+		}
+	}
+}

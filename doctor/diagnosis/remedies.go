@@ -108,6 +108,9 @@ func (v *view) rendered(f *finding.Finding) bool {
 	if m == nil {
 		return true
 	}
+	if f.ID == finding.NoPod { // its workload is there
+		return false
+	}
 	if f.ID == finding.ImagePull && m.pod.Containers[m.Container].Image == v.Image || f.ID == "B17" && !m.rendersUntagged() {
 		return false
 	}

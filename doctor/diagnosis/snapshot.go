@@ -96,7 +96,7 @@ type Snapshot struct {
 	// Logs are the last lines of managers' pods, by name; Reviews what the API server says they may do.
 	Logs    map[string][]string `json:"logs,omitempty"`
 	Reviews []nodes.Review      `json:"reviews,omitempty"`
-	// Events are warnings of kube-system and of managers' namespaces, those by which Nodes were deleted, and those of pods without a sandbox.
+	// Events are warnings of kube-system and of managers' namespaces, those by which Nodes were deleted, and those of pods without a sandbox and of Services that wait.
 	Events []corev1.Event `json:"events,omitempty"`
 	// Services are of type LoadBalancer, or hold its finalizer.
 	Services []corev1.Service `json:"services,omitempty"`
@@ -231,6 +231,7 @@ const (
 	partDaemonSets  = "daemonsets"
 	partEvents      = "events in kube-system"
 	partSandboxes   = "events of pods without a sandbox"
+	partBalancing   = "events of services"
 	partDeletions   = "events in default"
 	partServices    = "services"
 	partValidating  = "validating webhook configurations"
@@ -348,4 +349,16 @@ func Unseen(what string, err error) NotSeen {
 		message = "Unauthorized" // as the API server says it; client-go words it otherwise where the answer is taken raw
 	}
 	return NotSeen{What: what, Reason: reason, Message: message}
+}
+
+// since is how long before the snapshot something was.
+func (s *Snapshot) since(t time.Time) time.Duration { return s.Taken.Sub(t) }
+
+// patience is for how long a Service may wait for its load balancer.
+const patience = 5 * time.Minute
+
+// waitsForBalancer reports whether the Service has had no address for that long.
+func (s *Snapshot) waitsForBalancer(svc *corev1.Service) bool {
+	return svc.Spec.Type == corev1.ServiceTypeLoadBalancer && svc.DeletionTimestamp == nil &&
+		len(svc.Status.LoadBalancer.Ingress) == 0 && s.since(svc.CreationTimestamp.Time) > patience
 }

@@ -3,6 +3,7 @@ package diagnosis
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
+	"github.com/ccmadm/ccmadm/doctor/requests"
 )
 
 // symptom is a line by which a program says itself what is wrong.
@@ -27,7 +29,7 @@ type symptom struct {
 	among *regexp.Regexp
 	// same says that what the pattern's first two groups match must be the same.
 	same bool
-	// always says that it is looked for while the manager leads and no Node waits, too: in lines that are not older than [lately].
+	// always says that it is looked for while the manager leads and no Node waits, too: in lines that are not older than [Snapshot.lately].
 	always bool
 	// proven asks the rest of the snapshot. Nil: the line says it all.
 	proven func(*view, *manager) bool
@@ -40,12 +42,15 @@ func (s *symptom) says(line string) bool {
 }
 
 // ofAPIServer is in lines about what the API server has answered: webhooks that it calls have certificates of their own.
-const ofAPIServer = `is forbidden: User|resource lock|failed to (list|watch)|leases|:6443|` +
+const ofAPIServer = `is forbidden: User|(?:resource|lease) lock|failed to (list|watch)|leases|:6443|/apis/[\w.]+\.k8s\.io/|` +
 	`failed calling webhook|failed to call webhook|Server rejected event`
 
 var (
 	byAPIServer = regexp.MustCompile(ofAPIServer)
-	lookup      = regexp.MustCompile(`dial tcp: lookup \S+( on \S+)?: .*(timeout|refused|no such host|server misbehaving|not permitted|unreachable)`)
+	etcdIsFull  = regexp.MustCompile(`mvcc: database space exceeded`)
+	// byProxy says that the name is that of the proxy (net/http).
+	byProxy = regexp.MustCompile(`proxyconnect tcp: `)
+	lookup  = regexp.MustCompile(`dial tcp: lookup \S+( on \S+)?: .*(timeout|refused|no such host|server misbehaving|not permitted|unreachable)`)
 )
 
 // asksCloud is how controllers of k8s.io/cloud-provider begin what they say of an answer of the cloud: those of Nodes, of their lifecycle, and of
@@ -53,17 +58,14 @@ var (
 const asksCloud = `failed to get instance metadata|could not init cloud provider|error syncing|InstanceExists|` +
 	`error checking if node \S+ (?:exists|is shutdown)|failed to ensure load balancer|[Ee]rror getting instance metadata`
 
-// lately is for how long a line tells of what is so now: controllers ask again sooner.
-const lately = 5 * time.Minute
-
 // loggedAt is the time in klog's header, or of a JSON line: that of Kubernetes (component-base/logs/json) counts milliseconds.
 var loggedAt = regexp.MustCompile(`^[IWEF](\d{4} \d\d:\d\d:\d\d)|"ts":\s*(?:"([^"]+)"|(\d+)[\d.]*)`)
 
-// saidLately tells whether a line was written lately. Containers have the time UTC; a line without a time is not judged.
-func (s *Snapshot) saidLately(line string) bool {
+// timeOf is when a line was written; zero where it does not tell. Containers have the time UTC.
+func (s *Snapshot) timeOf(line string) time.Time {
 	m := loggedAt.FindStringSubmatch(line)
 	if m == nil {
-		return false
+		return time.Time{}
 	}
 	at, err := time.Parse(time.RFC3339, m[2])
 	switch {
@@ -74,14 +76,23 @@ func (s *Snapshot) saidLately(line string) bool {
 		millis, err = strconv.ParseInt(m[3], 10, 64)
 		at = time.UnixMilli(millis)
 	}
-	return err == nil && s.since(at).Abs() < lately
+	if err != nil {
+		return time.Time{}
+	}
+	return at
+}
+
+// lately tells whether a manager has written a line in this round of its questions about Nodes or in the one before: what is older may
+// be over.
+func (s *Snapshot) lately(m *manager, at time.Time) bool {
+	return !at.IsZero() && s.since(at).Abs() < m.round()+answered
 }
 
 // symptoms are lines of logs. The texts are those of k8s.io/cloud-provider, its apiserver and client-go, v0.36.
 func symptoms() []symptom {
 	is := regexp.MustCompile
 	return []symptom{
-		{id: finding.EtcdFull, pattern: is(`mvcc: database space exceeded`)},
+		{id: finding.EtcdFull, pattern: etcdIsFull},
 		{id: "B10", pattern: is(`failed to listen on .*: bind: address already in use`)},
 		{id: "B11", pattern: is(`--webhook-secure-port cannot be the same`)},
 		{id: "B13", pattern: is(`unknown flag: --\S+`)},
@@ -98,14 +109,17 @@ func symptoms() []symptom {
 			pattern: is(`https://([\d.]+|\[[\da-fA-F:]+\]):443/(?:apis?|version|healthz|livez)\b.*dial tcp (\S+):443: ` +
 				`(?:i/o timeout|connect: connection refused|connect: no route to host)`),
 		},
-		{id: "C3", pattern: lookup, proven: byClusterDNS},
-		{id: finding.CloudNotFound, pattern: lookup, proven: func(_ *view, m *manager) bool { return !asksClusterDNS(m) }},
+		{id: "C3", pattern: lookup, unless: byProxy, proven: byClusterDNS},
+		{
+			id: finding.CloudNotFound, pattern: lookup, unless: is(byProxy.String() + "|" + ofAPIServer),
+			proven: func(_ *view, m *manager) bool { return !asksClusterDNS(m) },
+		},
 		{id: finding.MetadataUnreached, pattern: is(`169\.254\.169\.254.*(timeout|deadline|refused|no route|401)`)},
 		{id: finding.CloudNotTrusted, always: true, pattern: is(`x509: certificate signed by unknown authority`), unless: byAPIServer},
 		{
 			// whose quota is used up, has been let in
 			id: finding.CloudRefuses, always: true, unless: is(`(?i:quota|limit ?exceeded)|` + ofAPIServer),
-			among: is(asksCloud + `|Successfully initialized|Ensured load balancer`),
+			among: is(asksCloud + `|` + cloudAnswers.String()),
 			// names and paths have numbers, too
 			pattern: is(`(?i)(` + asksCloud + `).*(?:[^\w'./-](?:401|403)(?:[^\w'/-]|$)|` +
 				`\b(?:unauthorized|unauthenticated|AuthFailure|InvalidClientTokenId|AccessDenied|invalid credentials|UnauthorizedOperation)\b)`),
@@ -141,7 +155,24 @@ func symptomsInLog(v *view) []finding.Finding {
 			}
 		}
 	}
-	return list
+	if v.Components == nil {
+		return list
+	}
+	return append(list, etcdFull(v.Components.Logs, readClusterConfiguration(v.Kubeadm), v.controlPlane())...)
+}
+
+// etcdFull looks into what other components have logged before they ended: without a manager, or without its Lease, they alone say it.
+func etcdFull(logs map[string][]string, config clusterConfiguration, controlPlane string) []finding.Finding {
+	for _, pod := range slices.Sorted(maps.Keys(logs)) {
+		for _, line := range slices.Backward(logs[pod]) {
+			if etcdIsFull.MatchString(line) {
+				f := finding.EtcdFull.New("", "pod "+pod+" logs: "+nodes.Shorten(line))
+				f.Object, f.Next = emptied(config, "Pod/"+v1alpha1.Namespace+"/"+pod, controlPlane)
+				return []finding.Finding{f}
+			}
+		}
+	}
+	return nil
 }
 
 // emptied are the commands that make room in etcd, and what to say it of. The image of kubeadm's etcd has no shell: they run outside of
@@ -174,9 +205,10 @@ func emptied(config clusterConfiguration, manager, controlPlane string) (object,
 
 func lastLine(v *view, m *manager, s symptom, late bool) (pod, line string) {
 	for _, p := range m.pods {
-		for _, line := range slices.Backward(v.Logs[p.Name]) {
-			if s.says(line) && (!late || v.saidLately(line)) {
-				return p.Name, nodes.Shorten(line)
+		log := v.Logs[p.Name]
+		for i, line := range slices.Backward(log) {
+			if s.says(line) && (!late || v.lately(m, v.timeOf(line))) {
+				return p.Name, nodes.LastWord(log[:i+1])
 			}
 			if s.among != nil && s.among.MatchString(line) {
 				break
@@ -214,6 +246,7 @@ func byClusterDNS(v *view, m *manager) bool {
 var (
 	podSecurity = regexp.MustCompile(`violates PodSecurity "[^"]+"`)
 	noAccount   = regexp.MustCompile(`serviceaccount "[^"]+" not found`)
+	byAdmission = regexp.MustCompile(`is forbidden: |denied the request|denied request`)
 	notThere    = regexp.MustCompile(`(secret|configmap) "[^"]+" not found|couldn't find key \S+ in (Secret|ConfigMap) \S+`)
 )
 
@@ -226,21 +259,22 @@ func refusedPods(v *view) []finding.Finding {
 			continue
 		}
 		if e := v.latest(m, "FailedCreate"); e != nil {
-			id := finding.ID("")
+			id := finding.WriteRefused
 			switch {
 			case podSecurity.MatchString(e.Message):
 				id = "B6"
 			case noAccount.MatchString(e.Message):
 				id = "D15"
-			case strings.Contains(e.Message, "failed calling webhook") && len(blocked(v.Snapshot)) == 0:
+			case strings.Contains(e.Message, "failed calling webhook"):
+				if len(blocked(v.Snapshot)) > 0 {
+					continue
+				}
 				id = finding.WebhookBlocks
-			default:
+			case !byAdmission.MatchString(e.Message) || strings.Contains(e.Message, "is forbidden: User "): // that is another's word
 				continue
 			}
 			f := id.New(m.object, "its pods are refused: "+nodes.Shorten(e.Message))
-			if id == "B6" {
-				f.Next = "kubectl label namespace " + m.namespace + " --overwrite pod-security.kubernetes.io/enforce=privileged"
-			}
+			_, f.Next = requests.Refuser(m.namespace, e.Message)
 			list = append(list, f)
 		}
 	}

@@ -6,7 +6,12 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/components"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -122,5 +127,95 @@ func TestEmptied(t *testing.T) {
 				t.Errorf("%s: %s", f.Object, f.Next)
 			}
 		})
+	}
+}
+
+// TestBalancers: of a Service that waits, what was said last is quoted, and that nothing serves it.
+func TestBalancers(t *testing.T) {
+	const quota = "failed to ensure load balancer: Quota has been met for resources: Load Balancer"
+	warned := warnedOf("SyncLoadBalancerFailed", "Error syncing load balancer: "+quota)
+	log := logged("E1122 08:59:50.1 1 controller.go:302] error processing service shop/web (retrying with exponential backoff): "+quota,
+		"E1122 08:59:51.1 1 controller.go:302] error processing service shop/web2 (retrying with exponential backoff): no subnet")
+	for _, tt := range []struct {
+		name    string
+		changes faults
+		want    string
+	}{
+		{"nothing is said", nil, "five minutes"},
+		{"an Event", faults{warned}, "five minutes; its last warning is SyncLoadBalancerFailed: Error syncing load balancer: " + quota},
+		{"a line of the log", faults{log}, "five minutes; the cloud-controller-manager logs: error processing service shop/web (retrying with exponential backoff): " + quota},
+		{"its controller is off", faults{args("--controllers=*,-service")}, "five minutes, and no cloud-controller-manager here serves load balancers"},
+		{"another program has said something", faults{args("--controllers=*,-service"), warnedOf("AllocationFailed", "no available IPs")}, "five minutes; its last warning is AllocationFailed: no available IPs"},
+		{"in a condition", faults{args("--controllers=*,-service"), unsatisfied}, "five minutes; its condition cilium.io/IPAMRequestSatisfied is False: no_pool: there are no enabled pools"},
+		{"of another class", faults{func(s *Snapshot) { s.Services[0].Spec.LoadBalancerClass = new("example.org/lb") }}, "five minutes, and waits for the program that serves loadBalancerClass example.org/lb"},
+	} {
+		list := balancers(newView(newSnapshot(templates.Deployment, 1, append(faults{service("web", time.Hour)}, tt.changes...)...)))
+		if len(list) != 1 || !strings.HasSuffix(list[0].Message, tt.want) {
+			t.Errorf("%s: got %+v, want %q", tt.name, list, tt.want)
+		}
+	}
+	stuck := stuckServices(newView(newSnapshot(templates.Deployment, 1, service("web", time.Hour, deleted), warned)))
+	if len(stuck) != 1 || !strings.HasSuffix(stuck[0].Message, quota) {
+		t.Errorf("deleted: got %+v", stuck)
+	}
+}
+
+func warnedOf(reason, message string) func(*Snapshot) {
+	return func(s *Snapshot) {
+		s.Events = append(s.Events, corev1.Event{
+			InvolvedObject: corev1.ObjectReference{Kind: "Service", Namespace: "shop", Name: "web"}, Type: corev1.EventTypeWarning,
+			Reason: reason, Message: message, LastTimestamp: ago(time.Minute),
+		})
+	}
+}
+
+func unsatisfied(s *Snapshot) {
+	s.Services[0].Status.Conditions = []metav1.Condition{{
+		Type: "cilium.io/IPAMRequestSatisfied", Status: metav1.ConditionFalse, Reason: "no_pool", Message: "there are no enabled pools",
+	}}
+}
+
+// TestBalancers_Excluded: that all Nodes are excluded is the cause where a cloud-controller-manager serves load balancers, or has found no Node, and
+// hides nothing that was said.
+func TestBalancers_Excluded(t *testing.T) {
+	off := args("--controllers=*,-service")
+	gone := func(s *Snapshot) { s.Pods, s.Deployments = nil, nil }
+	for name, tt := range map[string]struct {
+		changes faults
+		id      finding.ID
+		says    string
+	}{
+		"it serves them":                           {nil, finding.NoBackend, v1alpha1.ExcludeLabel},
+		"it serves them, and says something":       {faults{warnedOf("SyncLoadBalancerFailed", "no hosts")}, finding.NoBackend, "SyncLoadBalancerFailed: no hosts"},
+		"MetalLB serves them":                      {faults{off, warnedOf("AllocationFailed", "no available IPs")}, finding.BalancerPending, "AllocationFailed"},
+		"nothing serves them":                      {faults{off}, finding.BalancerPending, "no cloud-controller-manager here serves"},
+		"the cloud runs the manager":               {faults{gone, warnedOf("UnAvailableLoadBalancer", "There are no available nodes")}, finding.NoBackend, "no available nodes"},
+		"the cloud runs it, and more is said":      {faults{gone, warnedOf("UnAvailableLoadBalancer", "x"), warnedOf("SyncLoadBalancerFailed", "no hosts")}, finding.NoBackend, ""},
+		"MetalLB, and no cloud-controller-manager": {faults{gone, warnedOf("AllocationFailed", "no available IPs")}, finding.BalancerPending, "AllocationFailed"},
+	} {
+		list := balancers(newView(newSnapshot(templates.Deployment, 2, append(faults{service("web", time.Hour), excluded}, tt.changes...)...)))
+		if len(list) != 1 || list[0].ID != tt.id || !strings.Contains(list[0].Message, tt.says) {
+			t.Errorf("%s: got %+v", name, list)
+		}
+	}
+}
+
+// TestSymptoms_BeforeTheLast: that the Lease is lost is said with the error before it, and that etcd is full also where another component says it.
+func TestSymptoms_BeforeTheLast(t *testing.T) {
+	crashes := waiting("CrashLoopBackOff", "back-off")
+	denied := `E1122 08:59:40.1 1 leaderelection.go:509] "Failed to update lease" err="admission webhook \"gate\" denied the request: no"`
+	d := Diagnose(newSnapshot(templates.Deployment, 1, tainted, leaderless, crashes, logged(denied, "E1122 08:59:50.1 1 x.go:1] leaderelection lost")))
+	if len(d.Causes) == 0 || d.Causes[0].ID != finding.LeaseLost || !strings.Contains(d.Causes[0].Message, "denied the request") {
+		t.Errorf("got %+v", d.Causes)
+	}
+	full := func(s *Snapshot) {
+		s.Components = &components.Seen{Logs: map[string][]string{"kube-scheduler-cp1": {
+			`E1122 08:59:40.1 1 leaderelection.go:509] "Failed to update lease" err="etcdserver: mvcc: database space exceeded"`,
+			"E1122 08:59:50.1 1 x.go:1] leaderelection lost",
+		}}}
+	}
+	d = Diagnose(newSnapshot(templates.Deployment, 1, nobody, full))
+	if !strings.HasPrefix(words(d), "Q6(1)") || d.Causes[0].Object != "Pod/kube-system/etcd-cp1" {
+		t.Errorf("got %s: %+v", words(d), d.Causes)
 	}
 }

@@ -150,6 +150,10 @@ func (d *Diagnosis) Unread() []string {
 			if d.noKubelet {
 				parts = append(parts, n.What)
 			}
+		case HostNodePart: // where no cluster was asked, it is all that tells how the kubelet stands with its API server
+			if slices.ContainsFunc(d.NotSeen, func(n NotSeen) bool { return n.What == partCluster }) {
+				parts = append(parts, "Node of this machine")
+			}
 		case partNodes, partPods, partDeployments, partDaemonSets, partLeases:
 			parts = append(parts, n.What)
 		}

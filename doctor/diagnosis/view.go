@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -73,7 +72,7 @@ func (v *view) findManagers(profiles templates.Profiles) {
 	stray := nodes.Strays(v.Nodes)
 	for i := range v.Pods {
 		p := &v.Pods[i]
-		if stray(p) {
+		if stray(p) || nodes.LeftOver(p) {
 			continue
 		}
 		kind, name := owner(p)
@@ -170,13 +169,19 @@ func (v *view) leaseNamespace() string {
 // findFacts makes of the snapshot what wait and status go by, too.
 func (v *view) findFacts() *nodes.Facts {
 	f := &nodes.Facts{
-		Now: v.Taken, Nodes: v.Nodes, LeaseNamespace: v.leaseNamespace(), LeaseName: v.leaseName(), Logs: v.Logs,
+		Now: v.Taken, Nodes: v.Nodes, LeaseNamespace: v.leaseNamespace(), LeaseName: v.leaseName(), Logs: v.Logs, Events: v.Events,
 		Reviews: v.Reviews, Answers: v.Answers, Heartbeats: v.Heartbeats, Networks: networksWithPods(v.Snapshot),
 		Alive:    map[string]bool{},
 		Recorded: v.Provider != "",
 	}
 	if m := v.main(); m != nil && m.Profile != nil {
 		f.Balances, f.Asks = m.Profile.Has(templates.Services), !m.Profile.OwnFlags
+	}
+	if m := v.main(); m != nil {
+		f.Workload = m.object
+		if e := v.latest(m, "FailedCreate"); e != nil {
+			f.NotMade = e.Message
+		}
 	}
 	for node := range v.Settings.Kubelets {
 		f.Alive[node] = true
@@ -233,9 +238,6 @@ func (v *view) podsNotSeen() *NotSeen {
 
 // leads reports whether the main manager's Lease was being renewed, or it works without.
 func (v *view) leads() bool { return v.facts.Led() }
-
-// since is how long before the snapshot something was.
-func (s *Snapshot) since(t time.Time) time.Duration { return s.Taken.Sub(t) }
 
 func join(list []string) string { return some(list, 5) }
 

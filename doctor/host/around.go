@@ -183,14 +183,26 @@ func (h *looking) disks() error {
 			errs = append(errs, fmt.Errorf("ask for room in %s: %w", path, err))
 			continue
 		}
-		size := uint64(fs.Bsize)
-		d := diagnosis.HostDisk{
-			Path: path, Bytes: fs.Blocks * size, FreeBytes: fs.Bavail * size, Inodes: fs.Files, FreeInodes: fs.Ffree,
+		if d := diskOf(path, &fs); d != nil {
+			if path == "/var/lib/kubelet" || path == "/var/lib/containerd" {
+				d.EvictsBelow = limit
+			}
+			h.seen.Disks = append(h.seen.Disks, *d)
 		}
-		if path == "/var/lib/kubelet" || path == "/var/lib/containerd" {
-			d.EvictsBelow = limit
-		}
-		h.seen.Disks = append(h.seen.Disks, d)
 	}
 	return errors.Join(errs...)
+}
+
+// readOnly is ST_RDONLY of statvfs(3), which package unix does not name for each system that this is compiled for.
+const readOnly = 1
+
+// diskOf is nil for a root that is only read: it is an image, such as of squashfs, which is always full.
+func diskOf(path string, fs *unix.Statfs_t) *diagnosis.HostDisk {
+	if path == "/" && fs.Flags&readOnly != 0 {
+		return nil
+	}
+	size := uint64(fs.Bsize)
+	return &diagnosis.HostDisk{
+		Path: path, Bytes: fs.Blocks * size, FreeBytes: fs.Bavail * size, Inodes: fs.Files, FreeInodes: fs.Ffree,
+	}
 }

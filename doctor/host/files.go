@@ -19,8 +19,6 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/redact"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
-	"github.com/ccmadm/ccmadm/doctor/components"
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
 	"github.com/ccmadm/ccmadm/kubeadm/identity"
 	"github.com/ccmadm/ccmadm/machine"
@@ -142,21 +140,21 @@ func (h *looking) certificates() error {
 		default:
 			h.seen.Certificates = append(h.seen.Certificates, diagnosis.HostCertificate{
 				File: file, Begin: cert.NotBefore.UTC(), End: cert.NotAfter.UTC(), Renew: renew, Rotated: rotated,
+				Former: h.former(file, cert.NotAfter),
 			})
 		}
 	}
+	const startAgain = ", then have the kubelet start its static pod again"
 	for path, renew := range map[string]string{
 		machine.CCMKubeconfig: "ccmadm certs renew", machine.AdminConf: "kubeadm certs renew admin.conf",
-		machine.ControllerManagerConf: "kubeadm certs renew controller-manager.conf",
-		machine.SchedulerConf:         "kubeadm certs renew scheduler.conf",
+		machine.ControllerManagerConf: "kubeadm certs renew controller-manager.conf" + startAgain,
+		machine.SchedulerConf:         "kubeadm certs renew scheduler.conf" + startAgain,
 	} {
 		cert, err := identity.ClientCertificate(h.Machine, path)
 		keep(path, cert, err, renew, false)
 	}
-	const own = "/var/lib/kubelet/pki/kubelet-client-current.pem"
-	cert, err := h.certificate(own)
-	hasCA, _ := h.Exists(filepath.Join(certsDir, "ca.key")) // one that cannot be looked for is as none
-	keep(own, cert, err, newKubeletConf(h.seen.Node, hasCA), true)
+	cert, err := h.certificate(kubeletCertificate)
+	keep(kubeletCertificate, cert, err, h.newKubeletConf(h.seen.Node), h.rotates())
 	for path, renew := range map[string]string{
 		"apiserver.crt": "apiserver", "apiserver-kubelet-client.crt": "apiserver-kubelet-client",
 		"front-proxy-client.crt":    "front-proxy-client",
@@ -164,7 +162,7 @@ func (h *looking) certificates() error {
 		"etcd/healthcheck-client.crt": "etcd-healthcheck-client", "ca.crt": "", "front-proxy-ca.crt": "", "etcd/ca.crt": "",
 	} {
 		if renew != "" {
-			renew = "kubeadm certs renew " + renew + ", then have the kubelet start its static pod again"
+			renew = "kubeadm certs renew " + renew + startAgain
 		}
 		path = filepath.Join(certsDir, path)
 		cert, err := h.certificate(path)
@@ -174,17 +172,14 @@ func (h *looking) certificates() error {
 	return errors.Join(errs...)
 }
 
-// newKubeletConf makes an identity for a kubelet whose own has ended, which the key of the cluster's CA signs. The kubelet takes one from
-// its kubeconfig, and asks by that for the next of its own.
-func newKubeletConf(node string, hasCA bool) string {
-	file := "/root/ccmadm-kubelet-" + node + ".conf"
-	sign := components.LiveConfiguration + " && kubeadm kubeconfig user --config " + components.ConfigurationFile +
-		" --org system:nodes --client-name " + v1alpha1.NodeUserPrefix + node + " > " + file + " && chmod 600 " + file
-	if hasCA {
-		return sign + " && mv " + file + " " + machine.KubeletConf + " && systemctl restart kubelet"
+// hasCA tells whether this machine has the key of the cluster's CA. One that cannot be looked for is as none.
+func (h *looking) hasCA() bool {
+	dir, err := identity.CertificatesDir(h.Machine)
+	if err != nil {
+		return false
 	}
-	return "on a control plane with the CA's ca.key: " + sign + ", then copy that file to " + machine.KubeletConf +
-		" of this machine, then: systemctl restart kubelet"
+	there, _ := h.Exists(filepath.Join(dir, "ca.key"))
+	return there
 }
 
 func (h *looking) certificate(path string) (*x509.Certificate, error) {

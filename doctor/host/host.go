@@ -1,6 +1,6 @@
 // Package host looks at the machine that it runs on, for the doctor and for a support bundle.
 //
-// Start at [Look] and [Support]. Reads: files below the machine's root, /proc, systemd, the container runtime's socket,
+// Start at [Look] and [Support]. Reads: files below the machine's root, /proc, systemd, the container runtime's socket, log files of pods,
 // and the date in an answer of the API server. Writes nothing. Parts that cannot be read are listed beside the others.
 package host
 
@@ -9,13 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -24,40 +22,18 @@ import (
 	"github.com/ccmadm/ccmadm/machine"
 )
 
-// timeout bounds what a machine is asked: a runtime that hangs is a finding. Of it, serverTimeout is for a question to the
-// API server, which may be busy.
-const timeout, serverTimeout = 10 * time.Second, 3 * time.Second
-
-// looking looks at one machine.
-type looking struct {
-	*machine.Machine
-	seen    *diagnosis.Host
-	notSeen []diagnosis.NotSeen
-	kubelet kubeletConfig
-	young   bool // the kubelet has just been started, and may not have come as far as its Node
-}
-
-// kubeletConfig is what of the kubelet's configuration the rest of a machine is compared with.
-type kubeletConfig struct {
-	ResolvConf    *string           `json:"resolvConf"`
-	StaticPodPath string            `json:"staticPodPath"`
-	CgroupDriver  string            `json:"cgroupDriver"`
-	Runtime       string            `json:"containerRuntimeEndpoint"`
-	RegisterNode  *bool             `json:"registerNode"`
-	EvictionHard  map[string]string `json:"evictionHard"`
-}
-
 // Look is what the doctor goes by on a machine: its kubelet's process, unit and files, ports, static pods, certificates,
 // clock, resolver, container runtime and disks, whether its Node is there, whether a Service answers, and how many TCP segments it sends
 // again meanwhile. It needs no cluster, and writes nothing.
 // What could not be looked at is returned beside it.
-func Look(ctx context.Context, m *machine.Machine) (*diagnosis.Host, []diagnosis.NotSeen) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+func Look(whole context.Context, m *machine.Machine) (*diagnosis.Host, []diagnosis.NotSeen) {
+	ctx, cancel := context.WithTimeout(whole, timeout)
 	defer cancel()
 	h := &looking{Machine: m, seen: &diagnosis.Host{}}
 	before, uncounted := h.count()
 	h.look(diagnosis.HostResolverPart, h.config) // what follows goes by it
 	h.names()
+	h.kernel()
 	h.look(diagnosis.HostKubeletPart, func() error { return h.unit(ctx) })
 	h.look(diagnosis.HostFlagsPart, func() error { return h.flags(ctx) })
 	h.look(diagnosis.HostResolverPart, h.resolver)
@@ -67,6 +43,7 @@ func Look(ctx context.Context, m *machine.Machine) (*diagnosis.Host, []diagnosis
 	h.look(diagnosis.HostRuntimePart, func() error { return h.runtime(ctx) })
 	h.look(diagnosis.HostDisksPart, h.disks)
 	h.look(diagnosis.HostClockPart, func() error { return h.clock(ctx) }) // this and what follows ask an API server
+	h.look(diagnosis.HostLogsPart, h.quoteLogs)
 	h.look(diagnosis.HostNodePart, func() error { return h.registered(ctx) })
 	h.look(diagnosis.HostServicePart, func() error { return h.service(ctx) })
 	h.look(diagnosis.HostSegmentsPart, func() error {
@@ -75,6 +52,8 @@ func Look(ctx context.Context, m *machine.Machine) (*diagnosis.Host, []diagnosis
 		}
 		return errors.Join(uncounted, h.losses(ctx, before))
 	})
+	h.look(diagnosis.HostNodePart, func() error { return h.twin(whole) })
+	h.complain(whole) // a server that drops packets has used up the other limit
 	return h.seen, h.notSeen
 }
 
@@ -86,21 +65,6 @@ func IsNode(m *machine.Machine) bool {
 		there, err := m.Exists(path)
 		return there || err != nil // what cannot be told is looked at
 	})
-}
-
-// look does one part, and writes down why it could not.
-func (h *looking) look(part string, see func() error) {
-	err := see()
-	known := slices.ContainsFunc(h.notSeen, func(n diagnosis.NotSeen) bool { return n.What == part })
-	if err == nil || known {
-		return
-	}
-	reason := metav1.StatusReason("")
-	if errors.Is(err, fs.ErrPermission) {
-		reason = metav1.StatusReasonForbidden
-	}
-	message := finding.Clean(redact.Text(err.Error()))
-	h.notSeen = append(h.notSeen, diagnosis.NotSeen{What: part, Reason: reason, Message: message})
 }
 
 // config reads the kubelet's. Without one the kubelet has its own defaults.
@@ -129,9 +93,6 @@ func (h *looking) names() {
 			h.seen.Addresses = append(h.seen.Addresses, addr.String())
 		}
 	}
-	if value, err := h.Read("/proc/sys/net/ipv4/ip_forward"); err == nil { // without IPv4 the file is not there
-		h.seen.ForwardingOff = strings.TrimSpace(string(value)) == "0"
-	}
 	for _, file := range []string{machine.StateFile, machine.RecordFile} {
 		if there, err := h.Exists(file); err == nil && there {
 			h.seen.Ours = true
@@ -159,26 +120,9 @@ func (h *looking) unit(ctx context.Context) error {
 		Load: says["LoadState"], Active: says["ActiveState"], Sub: says["SubState"], File: says["UnitFileState"],
 		PID: number("MainPID"), Restarts: number("NRestarts"), Stale: says["NeedDaemonReload"] == "yes",
 	}
-	h.seen.Unit, h.young = u, h.startedLately(says["ExecMainStartTimestampMonotonic"])
-	if u.PID == 0 && u.Load != "not-found" && u.Active != "inactive" { // one that was stopped has ended for no error
-		u.Complaint = h.complaint(ctx)
-	}
+	const start = "ExecMainStartTimestampMonotonic"
+	h.seen.Unit, h.young, h.settled = u, h.startedLately(says[start], 30*time.Second), !h.startedLately(says[start], 2*time.Minute)
 	return nil
-}
-
-// complaint is the last line of the kubelet's log that says an error.
-func (h *looking) complaint(ctx context.Context) string {
-	out, err := h.Output(ctx, "journalctl", "-u", "kubelet", "-n", "50", "-o", "cat", "--no-pager")
-	if err != nil {
-		return "" // no log is no answer
-	}
-	for _, line := range slices.Backward(strings.Split(string(out), "\n")) {
-		line = strings.TrimSpace(line)
-		if strings.HasPrefix(line, "E") || strings.HasPrefix(line, "F") || strings.Contains(line, "err=") {
-			return finding.Clean(redact.Text(line[:min(len(line), 300)]))
-		}
-	}
-	return ""
 }
 
 // flags compares the kubelet's process with the files behind it.
@@ -208,8 +152,15 @@ func (h *looking) flags(ctx context.Context) error {
 			f.Value, f.Runs = hidden(name, value), is
 		}
 		h.seen.Flags = append(h.seen.Flags, f)
-		if name == "hostname-override" && flag.Value != "" {
-			h.seen.Node = strings.ToLower(flag.Value)
+		if name != "hostname-override" {
+			continue
+		}
+		value := flag.Value
+		if running != nil {
+			value = f.Value
+		}
+		if value != "" && !strings.ContainsAny(value, "$%") { // what systemd puts in the place of these is not known
+			h.seen.Node = strings.ToLower(value)
 		}
 	}
 	return nil
@@ -246,13 +197,4 @@ func (h *looking) flagNames() []string {
 		}
 	}
 	return names
-}
-
-// inMachine is a path as it is on the machine.
-func (h *looking) inMachine(path string) string {
-	rel, err := filepath.Rel(h.Root, path)
-	if err != nil {
-		return path
-	}
-	return "/" + rel
 }

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -252,9 +253,14 @@ func hostWords(d *diagnosis.Diagnosis) (ids, text string) {
 
 func diagnoseHost(t *testing.T, m *machine.Machine) *diagnosis.Diagnosis {
 	t.Helper()
+	return diagnoseHostIn(t.Context(), t, m)
+}
+
+func diagnoseHostIn(ctx context.Context, t *testing.T, m *machine.Machine) *diagnosis.Diagnosis {
+	t.Helper()
 	s := diagnosis.Unreached(errors.New("no cluster"), false)
 	var notSeen []diagnosis.NotSeen
-	s.Host, notSeen = Look(t.Context(), m)
+	s.Host, notSeen = Look(ctx, m)
 	s.NotSeen = append(s.NotSeen, notSeen...)
 	d := diagnosis.Diagnose(s)
 	for i := range d.Causes { // a disk of the machine that runs the test is no matter of it
@@ -291,12 +297,16 @@ func TestNewKubeletConf(t *testing.T) {
 	const sign = "kubectl --kubeconfig /etc/kubernetes/admin.conf -n kube-system get configmap kubeadm-config " +
 		"-o 'jsonpath={.data.ClusterConfiguration}' > /root/ccmadm-kubeadm.yaml && kubeadm kubeconfig user --config /root/ccmadm-kubeadm.yaml " +
 		"--org system:nodes --client-name system:node:cp1 > /root/ccmadm-kubelet-cp1.conf && chmod 600 /root/ccmadm-kubelet-cp1.conf"
+	const own = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+	const again = "rm -f " + own + " && systemctl restart kubelet && timeout 60 sh -c 'until test -e " + own + "; do sleep 1; done' && " +
+		`sed -Ei 's#client-(certificate|key)-data: .*#client-\1: ` + own + "#' /etc/kubernetes/kubelet.conf"
 	for _, tt := range []struct {
 		name, key, want string
 	}{
-		{"control plane", "x", sign + " && mv /root/ccmadm-kubelet-cp1.conf /etc/kubernetes/kubelet.conf && systemctl restart kubelet"},
+		{"control plane", "x", sign + " && mv /root/ccmadm-kubelet-cp1.conf /etc/kubernetes/kubelet.conf && " +
+			again},
 		{"worker", "", "on a control plane with the CA's ca.key: " + sign + ", then copy that file to /etc/kubernetes/kubelet.conf of this machine, " +
-			"then: systemctl restart kubelet"},
+			"then: " + again},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m, _ := newHost(t, 0)

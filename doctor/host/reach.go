@@ -4,9 +4,13 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/doctor/components"
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
 	"github.com/ccmadm/ccmadm/doctor/probe"
 )
@@ -28,4 +32,28 @@ func (h *looking) reach(request *http.Request) {
 		return // one slow answer is no finding
 	}
 	h.seen.Server = &diagnosis.HostServer{Address: net.JoinHostPort(host, port), Error: finding.Clean(err.Error()), Kind: probe.KindOf(err)}
+}
+
+// ownServer is the port on which this machine's own API server listens, where the kubelet asks another address, such as that of a load
+// balancer; else 0.
+func (h *looking) ownServer() int {
+	host, _, _ := net.SplitHostPort(h.seen.Server.Address)
+	if addr, err := netip.ParseAddr(host); err == nil && (addr.IsLoopback() || slices.Contains(h.seen.Addresses, addr.String())) {
+		return 0
+	}
+	for _, m := range h.seen.Manifests {
+		if _, name, _ := strings.Cut(m.Pod, "/"); name != components.APIServer {
+			continue
+		}
+		wants := m.Ports
+		if len(wants) == 0 {
+			wants = []int{6443}
+		}
+		for _, p := range h.seen.Ports {
+			if slices.Contains(wants, p.Port) && (p.PID == 0 || p.Program == components.APIServer) {
+				return p.Port
+			}
+		}
+	}
+	return 0
 }

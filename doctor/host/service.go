@@ -12,14 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/redact"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
-	"github.com/ccmadm/ccmadm/kubeadm/identity"
-	"github.com/ccmadm/ccmadm/machine"
 )
 
 const (
@@ -149,20 +146,12 @@ func (h *looking) ask(ctx context.Context, address string) error {
 // asKubelet is a client of this machine's kubelet, and its Node's name. It is nil where the kubelet does not run or has not
 // come as far as having a Node, which are other findings.
 func (h *looking) asKubelet() (client kubernetes.Interface, node string, err error) {
-	node, err = identity.NodeOfKubelet(h.Machine)
+	config, node, err := h.credentials()
 	if h.seen.Unit == nil || h.seen.Unit.PID == 0 || err == nil && node == "" || h.registersNothing() {
 		return nil, "", nil
 	}
 	if err != nil {
 		return nil, "", err
-	}
-	kubeconfig, err := identity.Kubeconfig(h.Machine, machine.KubeletConf)
-	if err != nil {
-		return nil, "", err
-	}
-	config, err := clientcmd.NewDefaultClientConfig(*kubeconfig, nil).ClientConfig()
-	if err != nil {
-		return nil, "", fmt.Errorf("read the kubelet's kubeconfig: %w", err)
 	}
 	client, err = kubernetes.NewForConfig(config)
 	if err != nil {

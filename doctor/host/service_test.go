@@ -64,25 +64,35 @@ func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(object)
 }
 
-// kubeletOf gives a machine the kubeconfig of a kubelet.
-func kubeletOf(t *testing.T, m *machine.Machine, server, node string) {
+// kubeletOf gives the machine of Node cp1 the kubeconfig of its kubelet.
+func kubeletOf(t *testing.T, m *machine.Machine, server string) {
+	t.Helper()
+	cert, key := nodeIdentity(t, 365*24*time.Hour)
+	machinetest.Put(t, m, machine.KubeletConf, kubeconfigOf(server, cert, key))
+}
+
+// kubeconfigOf is a kubeconfig of one user with a certificate, and its key, in PEM.
+func kubeconfigOf(server string, cert, key []byte) string {
+	encoded := base64.StdEncoding.EncodeToString
+	return "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: c, cluster: {server: \"" + server +
+		"\", insecure-skip-tls-verify: true}}]\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n" +
+		"users: [{name: u, user: {client-certificate-data: " + encoded(cert) + ", client-key-data: " + encoded(key) + "}}]\n"
+}
+
+// nodeIdentity is a certificate of the kubelet of Node cp1 that ends after a while, or has, and its key.
+func nodeIdentity(t *testing.T, left time.Duration) (cert, private []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(365 * 24 * time.Hour),
-		Subject: pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}},
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-24 * time.Hour), NotAfter: time.Now().Add(left),
+		Subject: pkix.Name{CommonName: "system:node:cp1", Organization: []string{"system:nodes"}},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	must(t, err)
-	private, err := x509.MarshalPKCS8PrivateKey(key)
+	private, err = x509.MarshalPKCS8PrivateKey(key)
 	must(t, err)
-	encoded := func(kind string, data []byte) string {
-		return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: data}))
-	}
-	machinetest.Put(t, m, machine.KubeletConf, "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: c, cluster: {server: \""+server+
-		"\", insecure-skip-tls-verify: true}}]\ncontexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {client-certificate-data: "+
-		encoded("CERTIFICATE", der)+", client-key-data: "+encoded("PRIVATE KEY", private)+"}}]\n")
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})
 }
 
 // proxyPod has run for an hour, or waits for a reason.
@@ -128,7 +138,7 @@ func TestLook_Service(t *testing.T) {
 			m, _ := newHost(t, 0)
 			server := httptest.NewTLSServer(&tt.server)
 			t.Cleanup(server.Close)
-			kubeletOf(t, m, server.URL, "cp1")
+			kubeletOf(t, m, server.URL)
 			tries := 0
 			m.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 				if tries++; address != "10.96.0.1:443" {
@@ -160,7 +170,7 @@ func TestLook_ServiceOnce(t *testing.T) {
 	m, _ := newHost(t, 0)
 	server := httptest.NewTLSServer(&apiServer{proxy: proxyPod(time.Hour, "")})
 	t.Cleanup(server.Close)
-	kubeletOf(t, m, server.URL, "cp1")
+	kubeletOf(t, m, server.URL)
 	tries := 0
 	m.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
 		if tries++; tries < serviceAttempts {
@@ -191,7 +201,7 @@ func TestLook_Server(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m, _ := newHost(t, 0)
-			kubeletOf(t, m, strings.Replace(plain.URL, "http:", "https:", 1), "cp1")
+			kubeletOf(t, m, strings.Replace(plain.URL, "http:", "https:", 1))
 			m.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 				if tt.dial != nil {
 					return nil, tt.dial()

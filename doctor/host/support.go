@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/ccmadm/ccmadm/api/redact"
+	"github.com/ccmadm/ccmadm/doctor/diagnosis"
 	"github.com/ccmadm/ccmadm/machine"
 )
 
@@ -42,7 +43,7 @@ const journalLines = 1000
 
 const journalFile = "kubelet-journal.txt"
 
-// Support reads the configuration that a machine's kubelet and static pods run with, the kubelet's command line, and
+// Support reads the configuration that a machine's kubelet and static pods run with, their logs, the kubelet's command line, and
 // the end of its log. Keys and kubeconfigs are no part of it. It writes nothing.
 func Support(ctx context.Context, m *machine.Machine) []File {
 	var list []File
@@ -58,7 +59,32 @@ func Support(ctx context.Context, m *machine.Machine) []File {
 	}
 	list = appendFiles(list, m, machine.ManifestDir, YAML)
 	list = appendFiles(list, m, machine.CloudConfigDir, Secretive)
+	list = append(list, supportLogs(ctx, m)...)
 	return append(list, supportOutput(ctx, m)...)
+}
+
+// supportLogs are those of static pods, which are missing among the cluster's where no API server answers.
+func supportLogs(ctx context.Context, m *machine.Machine) []File {
+	h := &looking{Machine: m, seen: &diagnosis.Host{}}
+	unseen := errors.Join(h.config(), h.manifests())
+	h.names()
+	_ = h.flags(ctx) // where they cannot be read, the Node has the machine's name
+	root, err := h.openLogs()
+	if unseen = errors.Join(unseen, err); unseen != nil {
+		return []File{{Name: podLogs, Err: unseen}}
+	}
+	if root == nil {
+		return nil
+	}
+	defer root.Close() //nolint:errcheck // nothing was written
+	var list []File
+	for _, pod := range h.seen.Manifests {
+		for _, log := range h.logsOf(root, pod.Pod) {
+			text, err := readLog(root, log.path)
+			list = append(list, File{Name: filepath.Join(podLogs, log.path), Data: []byte(text), Err: err})
+		}
+	}
+	return list
 }
 
 // supportOutput is what programs say.

@@ -17,7 +17,7 @@ import (
 
 // TestCluster_Faults: each fault of a load balancer fails the checks that ask for what is missing, with the reason.
 func TestCluster_Faults(t *testing.T) {
-	controllers(t)
+	t.Parallel() // most of it is waiting for what does not happen
 	for i, test := range []struct {
 		name    string
 		fault   func(*world)
@@ -99,7 +99,9 @@ func TestCluster_Faults(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			w := newWorld(t, 20+i, test.fault)
+			t.Parallel()
+			controllers(t)
+			w := newWorld(t, 40+i, test.fault)
 			o := w.options(test.checks...)
 			o.Wait = 4 * time.Second
 			report, said, err := w.start(t, o)
@@ -163,10 +165,11 @@ func throughOverload(services bool) *rest.Config {
 
 // TestCluster_Overloaded: 429 and 503 of the API server are repeated, and said, and are no failure of a load balancer.
 func TestCluster_Overloaded(t *testing.T) {
+	t.Parallel()
 	controllers(t)
 	w := newWorld(t, 3)
 	o := w.options("tcp", "no-endpoints", "requested-annotation")
-	o.Cluster = throughOverload(false)
+	o.Cluster = w.own(throughOverload(false))
 	report, said, err := w.start(t, o)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, said)
@@ -182,10 +185,11 @@ func TestCluster_Overloaded(t *testing.T) {
 
 // TestCluster_Unanswered: an API server that does not answer any more ends a check as one that could not be done.
 func TestCluster_Unanswered(t *testing.T) {
+	t.Parallel()
 	controllers(t)
 	w := newWorld(t, 4)
 	o := w.options("tcp")
-	o.Cluster = throughOverload(true)
+	o.Cluster = w.own(throughOverload(true))
 	s, err := newSuite(o)
 	if err != nil {
 		t.Fatal(err)

@@ -69,6 +69,8 @@ type front struct {
 // newWorld starts a cluster with two Nodes until the test ends.
 func newWorld(t testing.TB, number int, change ...func(*world)) *world {
 	t.Helper()
+	turns <- struct{}{}
+	t.Cleanup(func() { <-turns })
 	w := &world{
 		t: t, client: plane.Admin(t), namespace: fmt.Sprintf("lb-test-%d", number), prefix: fmt.Sprintf("127.77.%d.", number), pool: 5,
 		node: fmt.Sprintf("world-%d", number), fronts: map[string]*front{}, given: map[string]string{}, former: map[string]bool{},

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -24,12 +25,13 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/manifests/manifeststest"
 )
 
 // options are those of a run in a world, with short times.
 func (w *world) options(only ...string) Options {
 	return Options{
-		Cluster: plane.Config, Namespace: w.namespace, Image: "registry.example/ccmadm:v1", Holder: "test", Outside: true, MaxNodes: 2,
+		Cluster: w.own(plane.Config), Namespace: w.namespace, Image: "registry.example/ccmadm:v1", Holder: "test", Outside: true, MaxNodes: 2,
 		Wait: 20 * time.Second, Timeout: 10 * time.Minute, Requests: 8, Port: 7480, Only: only,
 	}
 }
@@ -75,42 +77,55 @@ func (w *world) mustBeGone(t *testing.T) {
 	}
 }
 
+// startControllers starts what removes namespaces, once for all tests.
+var startControllers = sync.OnceValues(func() (*manifeststest.Controllers, error) {
+	return plane.StartControllers("--controllers=namespace-controller")
+})
+
 func controllers(t *testing.T) {
 	t.Helper()
-	plane.Controllers(t, "--controllers=namespace-controller")
+	started, err := startControllers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { started.ShowLog(t) })
 }
 
 // TestCluster_Passes: against a load balancer without a fault no check fails, for a user with no more than the permissions of the
 // documentation; nothing is left.
 func TestCluster_Passes(t *testing.T) {
-	controllers(t)
+	user := documentedUser(t)
 	for number, nodeIP := range map[int]bool{1: false, 2: true} {
-		w := newWorld(t, number, func(w *world) { w.nodeIP = nodeIP })
-		o := w.options()
-		o.Cluster = documentedUser(t)
-		report, said, err := w.start(t, o)
-		if err != nil {
-			t.Fatalf("%v\n%s", err, said)
-		}
-		want := map[string]Verdict{}
-		for _, name := range Names() {
-			want[name] = Pass
-		}
-		want["dual-stack"], want["owner-moves"] = Skip, Skip
-		if nodeIP {
-			want["requested-loadbalancerip"], want["requested-annotation"] = Skip, Skip
-		}
-		if diff := cmp.Diff(want, verdicts(report)); diff != "" {
-			t.Errorf("verdicts (-want +got):\n%s\n%s", diff, said)
-		}
-		if err := report.Judge(); err != nil {
-			t.Error(err)
-		}
-		if report.Implementation != "MetalLB" {
-			t.Errorf("the implementation is %q", report.Implementation)
-		}
-		w.mustBeGone(t)
-		checkFormats(t, report)
+		t.Run(fmt.Sprintf("addresses of Nodes %v", nodeIP), func(t *testing.T) {
+			t.Parallel()
+			controllers(t)
+			w := newWorld(t, number, func(w *world) { w.nodeIP = nodeIP })
+			o := w.options()
+			o.Cluster = w.own(user)
+			report, said, err := w.start(t, o)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, said)
+			}
+			want := map[string]Verdict{}
+			for _, name := range Names() {
+				want[name] = Pass
+			}
+			want["dual-stack"], want["owner-moves"] = Skip, Skip
+			if nodeIP {
+				want["requested-loadbalancerip"], want["requested-annotation"] = Skip, Skip
+			}
+			if diff := cmp.Diff(want, verdicts(report)); diff != "" {
+				t.Errorf("verdicts (-want +got):\n%s\n%s", diff, said)
+			}
+			if err := report.Judge(); err != nil {
+				t.Error(err)
+			}
+			if report.Implementation != "MetalLB" {
+				t.Errorf("the implementation is %q", report.Implementation)
+			}
+			w.mustBeGone(t)
+			checkFormats(t, report)
+		})
 	}
 }
 
@@ -170,6 +185,7 @@ func documentedUser(t *testing.T) *rest.Config {
 
 // TestCluster_Interrupted: the end of the caller's context leaves nothing behind, and the report has what was not done.
 func TestCluster_Interrupted(t *testing.T) {
+	t.Parallel()
 	controllers(t)
 	w := newWorld(t, 5, func(w *world) { w.noAddress = true })
 	o := w.options("tcp", "udp")
@@ -206,6 +222,7 @@ func TestCluster_Interrupted(t *testing.T) {
 
 // TestCluster_Namespace: a namespace of others is refused and stays, so is one of a run that is under way; what a run has left goes.
 func TestCluster_Namespace(t *testing.T) {
+	t.Parallel()
 	controllers(t)
 	w := newWorld(t, 6)
 	namespaces := w.client.CoreV1().Namespaces()
@@ -296,6 +313,7 @@ func TestCluster_Denied(t *testing.T) {
 
 // TestCluster_NoImage: pods that do not start are an error that names the image's flag, and leave nothing.
 func TestCluster_NoImage(t *testing.T) {
+	t.Parallel()
 	controllers(t)
 	w := newWorld(t, 8, func(w *world) { w.imageMissing = true })
 	report, said, err := w.start(t, w.options("tcp"))

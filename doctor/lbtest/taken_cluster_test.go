@@ -15,6 +15,7 @@ import (
 // TestCluster_StuckService: a Service that a finalizer keeps does not keep the pods: the namespace is deleted with them, and the run
 // says what stays.
 func TestCluster_StuckService(t *testing.T) {
+	t.Parallel()
 	controllers(t)
 	w := newWorld(t, 20)
 	o := w.options()
@@ -49,6 +50,7 @@ func TestCluster_StuckService(t *testing.T) {
 
 // TestCluster_JustBegun: a namespace whose run has not made its Lease yet is that of a run under way.
 func TestCluster_JustBegun(t *testing.T) {
+	t.Parallel()
 	controllers(t)
 	w := newWorld(t, 21)
 	begun, err := newSuite(w.options())
@@ -73,7 +75,9 @@ func TestCluster_JustBegun(t *testing.T) {
 	next.silence = 2 * time.Second
 	time.AfterFunc(time.Second, func() {
 		lease.ResourceVersion, lease.UID = "", ""
-		_, _ = leases.Create(context.WithoutCancel(t.Context()), lease, metav1.CreateOptions{})
+		if _, err := leases.Create(context.WithoutCancel(t.Context()), lease, metav1.CreateOptions{}); err != nil {
+			t.Error(err)
+		}
 	})
 	var refused *finding.Error
 	if err := next.removeLeftovers(t.Context()); !errors.As(err, &refused) || refused.Code != finding.ExitRefused {
@@ -87,6 +91,7 @@ func TestCluster_JustBegun(t *testing.T) {
 
 // TestCluster_Taken: a run whose namespace another one has made new ends, and touches nothing in it.
 func TestCluster_Taken(t *testing.T) {
+	t.Parallel()
 	controllers(t)
 	w := newWorld(t, 22)
 	s, err := newSuite(w.options())

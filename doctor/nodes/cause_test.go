@@ -268,6 +268,31 @@ func TestCauseOf(t *testing.T) {
 			words:  "resource lock",
 		},
 		{
+			name: "the same, as client-go 0.37 says it",
+			node: waits,
+			e: evidence{
+				pods:   pods(newPod(crashed)),
+				leader: stale,
+				logs: logged(
+					`E1121 10:00:00.000000 1 leaderelection.go:473] "Error retrieving lease lock" err="Unauthorized" lock="kube-system/cloud-controller-manager"`,
+					"F1121 leaderelection lost",
+				),
+			},
+			reason: "Unauthorized",
+			words:  "lease lock",
+		},
+		{
+			name: "credentials that were accepted again, as client-go 0.37 says it",
+			node: waits,
+			e: evidence{
+				pods:   pods(newPod()),
+				leader: stale,
+				logs:   logged("E1121 failed to list *v1.Node: Unauthorized", `I1121 "Successfully acquired lease" lock="kube-system/x"`),
+			},
+			reason: "NoLeader",
+			words:  "has not renewed it",
+		},
+		{
 			name: "a cloud's own 401 is not the API server's",
 			node: waits,
 			e: evidence{

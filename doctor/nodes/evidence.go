@@ -14,6 +14,8 @@ type evidence struct {
 	leader  leadership
 	// logs are the last lines of pods by name, as far as they can be fetched; cleaned, and without credentials.
 	logs map[string][]string
+	// events are warnings about pods.
+	events []corev1.Event
 	// denied is what the API server says that the manager may not do.
 	denied []permission
 	// besides is what it needs for other things than Nodes.
@@ -24,6 +26,8 @@ type evidence struct {
 	flags map[string]string
 	// networks bring CNI plugins.
 	networks []PodNetwork
+	// workload makes the manager's pods, and notMade is why it could not.
+	workload, notMade string
 	// recorded says that the manager is ccmadm's.
 	recorded bool
 	// unmanaged says that this is no cluster in external cloud mode.
@@ -73,13 +77,7 @@ func (e *evidence) remarkOn(node string) remark {
 }
 
 // lastWord is what a process wrote last before it died.
-func (e *evidence) lastWord(p *corev1.Pod) string {
-	lines := e.logs[p.Name]
-	if len(lines) == 0 {
-		return ""
-	}
-	return Shorten(lines[len(lines)-1])
-}
+func (e *evidence) lastWord(p *corev1.Pod) string { return LastWord(e.logs[p.Name]) }
 
 // failed reports whether a container has failed so lately that this run of it has proven nothing yet.
 func failed(s *corev1.ContainerStatus, now time.Time) bool {

@@ -23,6 +23,10 @@ type Facts struct {
 	// Pods are those of the manager. PodsErr says that they could not be asked for.
 	Pods    []corev1.Pod
 	PodsErr error
+	// Workload is what makes the manager's pods, as Deployment/NAMESPACE/NAME; NotMade is why it could not, where its controller has said so.
+	Workload, NotMade string
+	// Events are warnings about the manager's pods, among others.
+	Events []corev1.Event
 	// Balances says that it serves load balancers, Asks that it asks the API server about who calls it.
 	Balances, Asks bool
 	// LeaseName is what the leader's Lease is called, LeaseNamespace where it is; Lease is nil where there is none, and
@@ -117,20 +121,27 @@ func (f *Facts) leader() leadership {
 	return l
 }
 
-// evidence has the leader's pod first: its log tells most.
+// evidence has the leader's pod first: its log tells most. Where the leader has gone, what is to replace its pod says more than one that is
+// being deleted, or has ended.
 func (f *Facts) evidence() *evidence {
 	e := &evidence{
 		pods: slices.Clone(f.Pods), podsErr: f.PodsErr, leader: f.leader(), logs: f.Logs, flags: f.Flags, nodes: f.Nodes,
 		besides: besides(f.Balances, f.Asks), networks: f.Networks, recorded: f.Recorded,
+		workload: f.Workload, notMade: f.NotMade, events: f.Events,
 		unmanaged: f.notExternal(), left: f.notExternal() && len(f.Flags) >= len(f.Nodes), now: f.Now,
 	}
-	leads := func(p corev1.Pod) int {
-		if e.leads(&p) {
+	place := func(p corev1.Pod) int {
+		switch {
+		case LeftOver(&p):
+			return 3
+		case p.DeletionTimestamp != nil && !e.led():
+			return 2
+		case e.leads(&p):
 			return 0
 		}
 		return 1
 	}
-	slices.SortStableFunc(e.pods, func(a, b corev1.Pod) int { return leads(a) - leads(b) })
+	slices.SortStableFunc(e.pods, func(a, b corev1.Pod) int { return place(a) - place(b) })
 	e.denied = e.deniedBy(f.Reviews)
 	return e
 }

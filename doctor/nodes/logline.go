@@ -30,6 +30,14 @@ func lastRemark(lines []string, node string) remark {
 	return remark{}
 }
 
+// LastError is the last line of a log that is an error and names an object; empty: there is none.
+func LastError(lines []string, name string) string {
+	if r := lastRemark(lines, name); r.about && r.complains {
+		return r.line
+	}
+	return ""
+}
+
 // mentions tells whether a line names the node, and not one whose name has this one in it: w1 is not w10, and not
 // w1.example.com.
 func mentions(line, node string) bool {
@@ -85,4 +93,28 @@ func Shorten(line string) string {
 		line = strings.ToValidUTF8(line[:half]+" ... "+line[len(line)-half:], "")
 	}
 	return line
+}
+
+var (
+	// lost is how a program ends that could not renew its Lease (client-go tools/leaderelection): it does not say why.
+	lost = regexp.MustCompile(`(?i)leader ?election lost|failed to renew lease`)
+	// renewing is why it could not.
+	renewing = regexp.MustCompile(`(?i)failed to update l(?:ock|ease)|(?:lease|resource) lock`)
+)
+
+// LastWord is the last line of a log, and where that says only that the Lease is lost, the error before it. Empty: the log is.
+func LastWord(log []string) string {
+	if len(log) == 0 {
+		return ""
+	}
+	word := Shorten(log[len(log)-1])
+	if !lost.MatchString(word) {
+		return word
+	}
+	for _, line := range slices.Backward(log[:len(log)-1]) {
+		if renewing.MatchString(line) && !lost.MatchString(line) && IsErrorLine(line) {
+			return word + "; before that: " + Shorten(line)
+		}
+	}
+	return word
 }

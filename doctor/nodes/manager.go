@@ -90,6 +90,16 @@ func (e *evidence) noPod() *finding.Finding {
 	if e.unmanaged {
 		return e.notExternal()
 	}
+	if kind, name, is := strings.Cut(e.workload, "/"); is {
+		found := finding.NoPod.New("", e.workload+" is there, and has no pod")
+		if e.notMade != "" {
+			found.Message += "; its controller says: " + Shorten(e.notMade)
+		}
+		found.Do = "correct what keeps its controller from making the pod"
+		namespace, name, _ := strings.Cut(name, "/")
+		found.Next = "kubectl -n " + namespace + " describe " + strings.ToLower(kind) + " " + name
+		return &found
+	}
 	found := finding.NoPod.New("", "no pod with label "+label+" is in "+v1alpha1.Namespace+
 		": no cloud-controller-manager was installed, or no kubelet runs its static pod")
 	found.Next = "kubectl get pods -A -o wide | grep -e cloud -e ccm"
@@ -143,10 +153,11 @@ var (
 	// cloud's own 401 is told by its provider in other words.
 	refused = regexp.MustCompile(
 		`(failed to (list|watch) [^:]*|resource lock \S+|[Ff]ailed to update lock[^:]*|missing="ask for [^:"]*): Unauthorized\b` +
-			`|You must be logged in to the server`,
+			`|(?i:(?:lease|resource) lock|failed to update l(?:ock|ease))".* err="Unauthorized\b` +
+			`|You must be logged in to the server|the server has asked for the client to provide credentials`,
 	)
 	// accepted are lines after which it is over.
-	accepted = regexp.MustCompile(`successfully acquired lease|` + granted.String())
+	accepted = regexp.MustCompile(`(?i:successfully acquired lease)|` + granted.String())
 )
 
 // unauthorized returns the line that says that the API server does not accept the manager's credentials.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
@@ -14,12 +15,12 @@ import (
 
 // PodProblem says why a pod does not run, with the last line of its log, and which command tells more; empty where it runs. The command goes by
 // the container runtime of its Node.
-func PodProblem(p *corev1.Pod, log []string, all []corev1.Node) (why, next string) {
-	f := podCause(p, &evidence{logs: map[string][]string{p.Name: log}, nodes: all})
-	if f == nil {
+func PodProblem(p *corev1.Pod, f *Facts) (why, next string) {
+	cause := podCause(p, &evidence{logs: f.Logs, nodes: f.Nodes, events: f.Events, now: f.Now})
+	if cause == nil {
 		return "", ""
 	}
-	return f.Message, f.Next
+	return cause.Message, cause.Next
 }
 
 // Runtime is what a container runtime is called by systemd, and the command that takes an image from a file.
@@ -55,7 +56,7 @@ func podCause(p *corev1.Pod, e *evidence) *finding.Finding {
 		return &f
 	}
 	if p.DeletionTimestamp != nil {
-		return found(finding.PodTerminating, "pod "+p.Name+" is being deleted")
+		return found(finding.PodTerminating, "pod "+p.Name+" is being deleted"+e.warned(p))
 	}
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
@@ -66,17 +67,31 @@ func podCause(p *corev1.Pod, e *evidence) *finding.Finding {
 	switch {
 	case status == nil:
 		message := fmt.Sprintf("pod %s is %s and no container has been started", p.Name, p.Status.Phase)
-		if p.Status.Message != "" {
-			message += ": " + Shorten(p.Status.Message)
-		}
-		return found(finding.PodPending, message)
+		return found(finding.PodPending, message+cmp.Or(ended(p), e.warned(p)))
 	case status.State.Running != nil:
 		return nil
 	case status.State.Waiting != nil:
 		return waitingCause(p, status, e, found)
 	}
-	message := "pod " + p.Name + " has stopped: " + termination(status.State.Terminated)
+	message := "pod " + p.Name + " has stopped" + ended(p) + ": " + termination(status.State.Terminated)
 	return found(finding.PodTerminated, withLine(message, e.lastWord(p)))
+}
+
+// ended is what the kubelet says of a pod as a whole, such as one that it has evicted.
+func ended(p *corev1.Pod) string {
+	if p.Status.Reason == "" && p.Status.Message == "" {
+		return ""
+	}
+	return ": " + Shorten(strings.Trim(p.Status.Reason+": "+p.Status.Message, ": "))
+}
+
+func (e *evidence) warned(p *corev1.Pod) string { return Warned(e.events, e.now, "Pod", p) }
+
+// LeftOver tells whether a pod of a ReplicaSet has ended for good, such as one that was evicted: another one was made in its place, and
+// kube-controller-manager keeps thousands of them. Those of DaemonSets and StatefulSets it deletes.
+func LeftOver(p *corev1.Pod) bool {
+	return (p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded) &&
+		slices.ContainsFunc(p.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "ReplicaSet" })
 }
 
 func waitingCause(
@@ -99,10 +114,10 @@ func waitingCause(
 		return f
 	}
 	message := fmt.Sprintf("pod %s is waiting: %s", p.Name, waiting.Reason)
-	if waiting.Message != "" {
-		message += ": " + Shorten(waiting.Message)
+	if waiting.Message == "" {
+		return found(finding.PodWaiting, message+e.warned(p))
 	}
-	return found(finding.PodWaiting, message)
+	return found(finding.PodWaiting, message+": "+Shorten(waiting.Message))
 }
 
 func withLine(message, line string) string {

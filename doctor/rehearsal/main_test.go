@@ -24,16 +24,37 @@ import (
 
 var plane *manifeststest.ControlPlane
 
-func TestMain(m *testing.M) { os.Exit(manifeststest.Main(m, &plane)) }
+// programs is a folder for what several tests use.
+var programs string
 
-// program builds a cloud-controller-manager of upstream's parts, whose provider asks a cloud over HTTP.
-func program(t testing.TB) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "ccm")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", file, "../../provider/conformance/example")
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	var err error
+	if programs, err = os.MkdirTemp("", "rehearsal-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(programs) //nolint:errcheck // a temporary directory
+	return manifeststest.Main(m, &plane)
+}
+
+// built is a cloud-controller-manager of upstream's parts, whose provider asks a cloud over HTTP. It is linked once: that takes seconds.
+var built = sync.OnceValues(func() (string, error) {
+	file := filepath.Join(programs, "ccm")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", file, "../../provider/conformance/example")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the example of a provider: %v\n%s", err, out)
+		return "", fmt.Errorf("build the example of a provider: %w\n%s", err, out)
+	}
+	return file, nil
+})
+
+func program(t testing.TB) string {
+	t.Helper()
+	file, err := built()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return file
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 )
@@ -119,15 +121,17 @@ func rule(permissions []string) string {
 }
 
 // refusers are the words of the API server, with what refuses: k8s.io/apiserver pkg/admission/plugin (webhook/errors, policy/validating,
-// resourcequota) and k8s.io/pod-security-admission.
+// resourcequota), k8s.io/pod-security-admission, and kubernetes plugin/pkg/admission/priority.
 func refusers() []refuser {
 	return []refuser{
-		{regexp.MustCompile(`^(?:failed calling |admission )?webhook "([a-z0-9.-]+)"`), "Webhook/", "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations -o yaml | grep -B 30 'name: %s$'"},
-		{regexp.MustCompile(`^(?:\S+ \S+ is (?:forbidden|invalid): )?ValidatingAdmissionPolicy '([a-z0-9.-]+)'`), "ValidatingAdmissionPolicy/", "kubectl get validatingadmissionpolicy %s -o yaml"},
-		{regexp.MustCompile(`(?:exceeded quota|failed quota|status unknown for quota): ([a-z0-9.-]+)`), "ResourceQuota/kube-system/", "kubectl -n kube-system describe resourcequota %s"},
-		{regexp.MustCompile(`violates (PodSecurity) "`), "Namespace/kube-system", "kubectl get namespace kube-system --show-labels"},
-		{regexp.MustCompile(`error looking up service account kube-system/([a-z0-9.-]+)`), "ServiceAccount/kube-system/", "kubectl -n kube-system create serviceaccount %s"},
-		{regexp.MustCompile(`usage per (Container|Pod) is`), "LimitRange/kube-system", "kubectl -n kube-system describe limitrange"},
+		{regexp.MustCompile(`^(?:failed calling |admission )?webhook "([a-z0-9.-]+)"`), "Webhook/NAME", "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations -o yaml | grep -B 30 'name: NAME$'"},
+		{regexp.MustCompile(`^(?:\S+ \S+ is (?:forbidden|invalid): )?ValidatingAdmissionPolicy '([a-z0-9.-]+)'`), "ValidatingAdmissionPolicy/NAME", "kubectl get validatingadmissionpolicy NAME -o yaml"},
+		{regexp.MustCompile(`(?:exceeded quota|failed quota|status unknown for quota): ([a-z0-9.-]+)`), "ResourceQuota/NAMESPACE/NAME", "kubectl -n NAMESPACE describe resourcequota NAME"},
+		{regexp.MustCompile(`violates (PodSecurity) "`), "Namespace/NAMESPACE", "kubectl label namespace NAMESPACE --overwrite pod-security.kubernetes.io/enforce=privileged"},
+		{regexp.MustCompile(`error looking up service account [a-z0-9-]+/([a-z0-9.-]+)`), "ServiceAccount/NAMESPACE/NAME", "kubectl -n NAMESPACE create serviceaccount NAME"},
+		{regexp.MustCompile(`usage per (Container|Pod) is`), "LimitRange/NAMESPACE", "kubectl -n NAMESPACE describe limitrange"},
+		{regexp.MustCompile(`no PriorityClass with name ([a-z0-9.-]+) was found`), "PriorityClass/NAME", "kubectl get priorityclasses"},
+		{regexp.MustCompile(`()`), "Namespace/NAMESPACE", "kubectl -n NAMESPACE get events --field-selector type=Warning"},
 	}
 }
 
@@ -138,37 +142,33 @@ type refuser struct {
 	next   string
 }
 
-// cause is the object that refuses, and what shows it.
-func (r *Refusal) cause(known []refuser) (object, next string) {
-	for _, k := range known {
-		m := k.words.FindStringSubmatch(r.Message)
-		if m == nil {
-			continue
+// before is what stands in front of an answer of the API server: in Events of controllers, and where it is an error of its own.
+var before = regexp.MustCompile(`^(?:Error creating: )?(?:Internal error occurred: )?`)
+
+// Refuser is the object that refuses a write in a namespace, by the API server's words, and what shows it or lets the write through.
+func Refuser(namespace, message string) (object, next string) {
+	message = before.ReplaceAllString(message, "")
+	for _, k := range refusers() {
+		if m := k.words.FindStringSubmatch(message); m != nil {
+			named := strings.NewReplacer("NAMESPACE", namespace, "NAME", m[1])
+			return named.Replace(k.object), named.Replace(k.next)
 		}
-		object, next = k.object, k.next
-		if strings.HasSuffix(object, "/") {
-			object += m[1]
-		}
-		if len(m) > 1 {
-			next = strings.Replace(next, "%s", m[1], 1)
-		}
-		return object, next
 	}
-	return "Namespace/kube-system", "kubectl -n kube-system get events --field-selector type=Warning"
+	return "", ""
 }
 
 func refused(all []Refusal) []finding.Finding {
 	var list []finding.Finding
-	known, done := refusers(), map[string]bool{}
+	done := map[string]bool{}
 	for i := range all {
-		object, next := all[i].cause(known)
+		object, next := Refuser(metav1.NamespaceSystem, all[i].Message)
 		if done[object] {
 			continue
 		}
 		done[object] = true
 		var writes []string
 		for _, other := range all[i:] {
-			if of, _ := other.cause(known); of == object {
+			if of, _ := Refuser(metav1.NamespaceSystem, other.Message); of == object {
 				writes = add(writes, other.Write)
 			}
 		}

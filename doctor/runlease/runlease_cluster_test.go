@@ -301,7 +301,11 @@ func TestCluster_Watch(t *testing.T) {
 	if found, alive, err := l.Watch(t.Context()); found.UID != "" || alive || err != nil {
 		t.Errorf("no Lease: got %+v, %v, %v", found, alive, err)
 	}
-	time.AfterFunc(2*time.Second, func() { _, _ = other.Take(t.Context()) })
+	time.AfterFunc(2*time.Second, func() {
+		if _, err := other.Take(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 	if found, alive, err := l.Watch(t.Context()); Holder(found) != "another" || !alive || err != nil {
 		t.Errorf("a Lease that appears: got %+v, %v, %v", found, alive, err)
 	}
@@ -311,7 +315,11 @@ func TestCluster_Watch(t *testing.T) {
 	if found, alive, err := l.Watch(t.Context()); alive || err != nil || Holder(found) != "another" || time.Since(began) < 2*lasting {
 		t.Errorf("without an answer: got %+v, %v, %v after %s", found, alive, err, time.Since(began))
 	}
-	time.AfterFunc(2*time.Second, func() { _ = other.Release(t.Context()) })
+	time.AfterFunc(2*time.Second, func() {
+		if err := other.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 	began = time.Now()
 	if live := take(t, l); !l.owns(live) || time.Since(began) > lasting {
 		t.Errorf("released: got %+v after %s", live, time.Since(began))

@@ -101,6 +101,9 @@ func TestCluster_RemovesAllKinds(t *testing.T) {
 		if err := r.render(); err != nil {
 			t.Fatal(err)
 		}
+		if len(r.objects) == 0 {
+			t.Errorf("%s has no objects", name)
+		}
 		for _, o := range r.objects {
 			resource := strings.ToLower(o.GetKind())
 			if !known[resource+"s"] && !known[strings.TrimSuffix(resource, "y")+"ies"] {

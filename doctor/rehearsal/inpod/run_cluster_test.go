@@ -31,7 +31,7 @@ func example(t *testing.T) (program string, args []string) {
 	t.Helper()
 	dir := t.TempDir()
 	program = filepath.Join(dir, "ccm")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../../provider/conformance/example")
+	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", program, "../../../provider/conformance/example")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the example of a provider: %v\n%s", err, out)

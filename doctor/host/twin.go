@@ -1,0 +1,70 @@
+package host
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/nodestatus"
+)
+
+const (
+	// twinTime is longer than a kubelet takes to write its Node's status again after another one has.
+	twinTime = 13 * time.Second
+	// bootMargin is by how much a machine's clock may have been ahead before it was booted.
+	bootMargin = 30 * time.Second
+)
+
+// twin looks whether another machine writes the status of this machine's Node in turn with it, as a clone does. Only a Node that
+// shows another boot and then this machine's is a sign of it, and only where the first was written after this machine was booted: a kubelet
+// that could not write its status until now has left there what it wrote before.
+func (h *looking) twin(ctx context.Context) error {
+	own, err := h.Read("/proc/sys/kernel/random/boot_id")
+	boot := strings.TrimSpace(string(own))
+	if err != nil || !h.settled || h.node == nil || h.node.Status.NodeInfo.BootID == "" || h.node.Status.NodeInfo.BootID == boot ||
+		!h.writtenSinceBoot(h.node) {
+		return nil // without the file nothing is compared
+	}
+	client, name, err := h.asKubelet()
+	if client == nil || err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, twinTime)
+	defer cancel()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(time.Second):
+		}
+		node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		if err == nil && node.Status.NodeInfo.BootID == boot {
+			h.seen.Registered.Twin = finding.Clean(h.describe(h.node))
+			return nil
+		}
+	}
+}
+
+// writtenSinceBoot tells whether a kubelet has written a Node's status since this machine was booted. The node lifecycle controller, which
+// sets Ready to Unknown, leaves the time of its heartbeat.
+func (h *looking) writtenSinceBoot(node *corev1.Node) bool {
+	up, err := h.uptime()
+	at := slices.IndexFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady })
+	return err == nil && at >= 0 && node.Status.Conditions[at].LastHeartbeatTime.After(h.Now().Add(bootMargin-up))
+}
+
+// describe is how to find the machine that wrote a Node's status.
+func (h *looking) describe(node *corev1.Node) string {
+	marks := []string{"boot ID " + node.Status.NodeInfo.BootID, "kernel " + node.Status.NodeInfo.KernelVersion}
+	for _, ip := range nodestatus.InternalIPs(node) {
+		if !slices.Contains(h.seen.Addresses, ip.String()) {
+			marks = append(marks, "address "+ip.String())
+		}
+	}
+	return strings.Join(marks, ", ")
+}
