@@ -3,17 +3,14 @@ package kubeadm
 import (
 	"slices"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/util/version"
-
-	"github.com/ccmadm/ccmadm/manifests/edit"
 )
 
-// The API groups of Cluster API that have kubeadm's configuration in their objects
+// The API groups of Cluster API: two have kubeadm's configuration in their objects
 // (https://github.com/kubernetes-sigs/cluster-api, bootstrap/kubeadm/api and controlplane/kubeadm/api).
 const (
 	bootstrapGroup    = "bootstrap.cluster.x-k8s.io"
 	controlPlaneGroup = "controlplane.cluster.x-k8s.io"
+	clusterGroup      = "cluster.x-k8s.io"
 )
 
 // clusterAPIKinds says where in an object kubeadm's configuration is.
@@ -26,26 +23,42 @@ func clusterAPIKinds() map[string][]string {
 	}
 }
 
+// Minors are the minor versions that the file names: that of kubeadm init, and those of machines of Cluster API, whose templates have
+// none of their own.
+func (f *File) Minors() []int {
+	var list []int
+	if minor, known := f.Minor(); known {
+		list = append(list, minor)
+	}
+	for _, d := range f.docs {
+		path := []string{"spec", "version"}
+		switch d.text("kind") {
+		case "KubeadmControlPlane":
+		case "MachineDeployment", "MachinePool":
+			path = []string{"spec", "template", "spec", "version"}
+		case "Cluster":
+			path = []string{"spec", "topology", "version"}
+		default:
+			continue
+		}
+		group, _, _ := strings.Cut(d.text("apiVersion"), "/")
+		if minor, known := minorOf(d.text(path...)); known && (group == controlPlaneGroup || group == clusterGroup) {
+			list = append(list, minor)
+		}
+	}
+	return list
+}
+
 // clusterAPI looks at a document of Cluster API's. A control plane initializes one machine and lets others join, so
 // both configurations count; workers only join.
 func (l *inspection) clusterAPI(d *document) {
-	if d.Root == nil {
-		return
-	}
-	text := func(path ...string) string {
-		n := d.Root
-		for _, key := range path {
-			n = edit.Lookup(n, key)
-		}
-		return edit.Scalar(n)
-	}
-	group, apiVersion, _ := strings.Cut(text("apiVersion"), "/")
-	base, known := clusterAPIKinds()[text("kind")]
+	group, apiVersion, _ := strings.Cut(d.text("apiVersion"), "/")
+	base, known := clusterAPIKinds()[d.text("kind")]
 	if !known || group != bootstrapGroup && group != controlPlaneGroup {
 		return
 	}
 	names := slices.DeleteFunc(
-		[]string{text("kind"), text("metadata", "namespace"), text("metadata", "name")},
+		[]string{d.text("kind"), d.text("metadata", "namespace"), d.text("metadata", "name")},
 		func(s string) bool { return s == "" },
 	)
 	form := v1beta4
@@ -53,8 +66,8 @@ func (l *inspection) clusterAPI(d *document) {
 		form = v1beta3
 	}
 	minor := l.minor
-	if v, err := version.ParseGeneric(text("spec", "version")); err == nil {
-		minor = int(v.Minor())
+	if own, known := minorOf(d.text("spec", "version")); known {
+		minor = own
 	}
 	of := func(kind, field string) part {
 		return part{

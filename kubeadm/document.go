@@ -19,6 +19,15 @@ type document struct {
 
 func (d *document) isKubeadm() bool { return strings.HasPrefix(d.apiVersion, kubeadmGroup+"/") }
 
+// text is the scalar at a path; empty: there is none.
+func (d *document) text(path ...string) string {
+	n := d.Root
+	for _, key := range path {
+		n = edit.Lookup(n, key)
+	}
+	return edit.Scalar(n)
+}
+
 // parse builds the tree from the text and checks what must hold for every document.
 func (d *document) parse() error {
 	lines := strings.Split(d.Text, "\n")

@@ -3,6 +3,9 @@ package kubeadm
 import (
 	"strings"
 	"testing"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/manifests/lint"
 )
 
 const (
@@ -56,6 +59,23 @@ func TestParse_Errors(t *testing.T) {
 	}
 }
 
+// mergedAndOwn has an argument twice: without its own, the merged one comes through.
+const mergedAndOwn = oldCluster + "x: &a\n  cloud-provider: external\napiServer:\n  extraArgs: {<<: *a, cloud-provider: external}\n"
+
+// A fix that would change nothing but the text changes nothing.
+func TestFile_Lint_MergedAndOwn(t *testing.T) {
+	const start = oldHeader + "nodeRegistration: {kubeletExtraArgs: {cloud-provider: external, node-ip: '::'}}\n---\n"
+	f := parseFile(t, "k.yaml", []byte(start+mergedAndOwn))
+	before := string(f.Bytes())
+	fixed, left, err := lint.Fix(func() ([]finding.Finding, error) { return f.Lint(testMinor), nil })
+	if err != nil || len(fixed) != 0 || len(left) != 1 || !strings.Contains(left[0].Do, "it is merged by a YAML merge key") {
+		t.Errorf("fixed %v, left %v, %v", fixed, left, err)
+	}
+	if got := string(f.Bytes()); got != before {
+		t.Errorf("the text was changed:\n%s", got)
+	}
+}
+
 func TestKubeadmFile_SetExternal_Errors(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -80,6 +100,7 @@ func TestKubeadmFile_SetExternal_Errors(t *testing.T) {
 		{"registration of a merge key", RoleInit, oldHeader + "x: &x\n  nodeRegistration: {name: a}\n<<: *x\n", "nodeRegistration is set by a YAML merge key: write it out"},
 		{"shared arguments of the control plane", RoleInit, oldCluster + "apiServer:\n  extraArgs: &a\n    cloud-provider: external\ncontrollerManager:\n  extraArgs: *a\n", `k.yaml:5: remove controllerManager.extraArgs cloud-provider (it has no effect since Kubernetes 1.31): controllerManager.extraArgs shares the YAML anchor "a"`},
 		{"merged arguments of the control plane", RoleInit, oldCluster + "x: &a\n  cloud-provider: external\napiServer:\n  extraArgs:\n    <<: *a\n", "k.yaml:4: remove apiServer.extraArgs cloud-provider (kube-apiserver 1.33 and newer refuse it): it is merged by a YAML merge key"},
+		{"merged arguments of the control plane, and its own", RoleInit, mergedAndOwn, "k.yaml:6: remove apiServer.extraArgs cloud-provider (kube-apiserver 1.33 and newer refuse it): it is merged by a YAML merge key"},
 		{"explicit keys", RoleInit, oldHeader + "? nodeRegistration\n: name: a\n", "k.yaml:4: cannot edit YAML that is written this way"},
 		{"a flow value that is not there", RoleInit, oldHeader + "nodeRegistration: {kubeletExtraArgs: }\n", "cannot edit YAML that is written this way"},
 	}

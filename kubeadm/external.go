@@ -233,14 +233,8 @@ func (f *File) dropAll(stale []staleFlag) error {
 
 // drop removes the last argument of the name.
 func (f *File) drop(s staleFlag) error {
-	last := -1
-	for _, a := range extraArgs(f.value(s.kind, s.component...)) {
-		if a.name == s.name {
-			last = a.index
-		}
-	}
-	err := errors.New("it is merged by a YAML merge key: write the arguments out, so that it can be removed")
-	if last >= 0 {
+	last, err := lastArg(f.value(s.kind, s.component...), s.name)
+	if err == nil {
 		err = f.document(s.kind).Remove(last, s.component...)
 	}
 	if err != nil {

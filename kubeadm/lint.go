@@ -1,7 +1,6 @@
 package kubeadm
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -172,27 +171,27 @@ func (l *inspection) controlPlane(p part) {
 	l.stale(p, "A18", "controllerManager")
 	l.refused(p)
 	for _, a := range extraArgs(p.value(path...)) {
-		switch {
-		case a.name == "cloud-provider" && a.value != "external" && a.value != "":
-			l.add("A7", p, a.key, fmt.Sprintf("cloud-provider is %q", a.value), nil)
-		case a.name == "cidr-allocator-type" && a.value != "RangeAllocator":
-			l.add("A7", p, a.key, fmt.Sprintf("cidr-allocator-type is %q", a.value), nil)
-		case a.name == "controllers" && namesCloudController(a.value):
-			l.add("A9", p, a.key, fmt.Sprintf("controllers is %q", a.value), nil)
-		case a.name == "allocate-node-cidrs" && a.value == "false" && edit.Scalar(p.value("networking", "podSubnet")) != "":
+		if f, is := refusedValue(a.name, a.value, p.minor); is {
+			l.put(f, p, a.key)
+		}
+		if a.name == "allocate-node-cidrs" && a.value == "false" && edit.Scalar(p.value("networking", "podSubnet")) != "" {
 			l.add("F5", p, a.key, "allocate-node-cidrs=false, and there is a podSubnet", nil)
 		}
 	}
 }
 
-func namesCloudController(list string) bool {
-	for name := range strings.SplitSeq(list, ",") {
-		switch strings.TrimPrefix(name, "-") {
-		case "service", "route", "cloud-node-lifecycle":
-			return true
-		}
+// refusedValue finds a value with which kube-controller-manager of a minor version, as 37, ends, though it knows the argument.
+func refusedValue(name, value string, minor int) (f finding.Finding, is bool) {
+	seen := fmt.Sprintf("%s is %q", name, value)
+	switch name {
+	case "cloud-provider":
+		return finding.ID("A7").New("", seen), value != "external" && value != ""
+	case "cidr-allocator-type":
+		return finding.ID("A7").New("", seen), value != "RangeAllocator"
+	case "controllers":
+		return finding.ID("A9").Ahead(minor, "", seen), minors.NamesCloudController(value)
 	}
-	return false
+	return f, false
 }
 
 // stale reports the arguments of a component that components of the version refuse or ignore.
@@ -235,14 +234,9 @@ func (p part) volumesOf(component, file string) []string {
 
 // drop removes the last argument of the name.
 func (p part) drop(flag cloudFlag) error {
-	last := -1
-	for _, a := range extraArgs(p.value(flag.component...)) {
-		if a.name == flag.name {
-			last = a.index
-		}
-	}
-	if last < 0 {
-		return errors.New("it is merged by a YAML merge key: write the arguments out, so that it can be removed")
+	last, err := lastArg(p.value(flag.component...), flag.name)
+	if err != nil {
+		return err
 	}
 	return p.doc.Remove(last, p.path(flag.component...)...)
 }

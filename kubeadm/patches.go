@@ -134,10 +134,13 @@ func LintPatches(dir string, of PatchedMinors) ([]finding.Finding, error) {
 	return list, nil
 }
 
-// RefusePatches is what is wrong with patches as one error; nil: nothing is.
+// RefusePatches joins the errors among findings about patches; nil: there is none.
 func RefusePatches(found []finding.Finding) error {
 	var wrong []error
 	for _, f := range found {
+		if f.Severity != finding.SeverityError {
+			continue
+		}
 		wrong = append(wrong, fmt.Errorf("%s: %s", finding.Clean(f.File), finding.Clean(f.Message)))
 	}
 	return errors.Join(wrong...)

@@ -3,6 +3,7 @@ package kubeadm
 import (
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"sigs.k8s.io/kustomize/kyaml/yaml"
@@ -29,7 +30,7 @@ type patchUses struct {
 
 	component string
 	history   minors.History
-	found     func(id finding.ID, refusal minors.Refusal, name string, at *yaml.Node, why string)
+	found     func(f finding.Finding, refusal minors.Refusal, name string, at *yaml.Node)
 }
 
 // lintPatchUses finds what ends the component of the target in a minor version. The patch has the form that kubeadm wants.
@@ -44,8 +45,7 @@ func lintPatchUses(file string, data []byte, target string, of PatchedMinors) []
 			continue
 		}
 		u := &patchUses{PatchedMinors: of, component: target, history: minors.Load()}
-		u.found = func(id finding.ID, refusal minors.Refusal, name string, at *yaml.Node, why string) {
-			f := id.New("", why)
+		u.found = func(f finding.Finding, refusal minors.Refusal, name string, at *yaml.Node) {
 			if refusal == minors.Unknown && of.Runs != nil && of.Runs(u.component, name) {
 				f.Severity = finding.SeverityWarning
 			}
@@ -112,7 +112,12 @@ func (u *patchUses) argument(n *yaml.Node, next ...*yaml.Node) {
 		return
 	}
 	if refusal, why := u.history.Flag(u.component, name, u.Components); why != "" {
-		u.found(finding.FlagGone, refusal, name, n, why)
+		u.found(finding.FlagGone.New("", why), refusal, name, n)
+	} else if u.component == "kube-controller-manager" && value != "" { // which another operation may add
+		minor, _ := strconv.Atoi(strings.TrimPrefix(u.Components, "1."))
+		if f, is := refusedValue(name, value, minor); is {
+			u.found(f, refusal, name, n)
+		}
 	}
 }
 
@@ -137,9 +142,9 @@ func (u *patchUses) gate(at *yaml.Node, gate, value string) {
 	}
 	switch refusal, why := u.history.Gate(u.component, gate, value, u.Components); refusal {
 	case minors.Removed, minors.Unknown:
-		u.found(finding.GateGone, refusal, "feature-gates."+gate, at, why)
+		u.found(finding.GateGone.New("", why), refusal, "feature-gates."+gate, at)
 	case minors.Locked:
-		u.found(finding.GateLocked, refusal, "feature-gates."+gate, at, why)
+		u.found(finding.GateLocked.New("", why), refusal, "feature-gates."+gate, at)
 	case minors.Accepted:
 	}
 }

@@ -121,3 +121,35 @@ func TestLintPatch_Minors(t *testing.T) {
 		}
 	}
 }
+
+// A value that kube-controller-manager refuses stops it, whatever kubeadm's configuration has.
+func TestLintPatch_RefusedValue(t *testing.T) {
+	const names = "--controllers=*,-service-lb-controller"
+	merged := func(args string) string {
+		return "spec: {containers: [{name: kube-controller-manager, command: [kube-controller-manager, " + args + "]}]}\n"
+	}
+	added := func(arg string) string {
+		return "[{op: add, path: /spec/containers/0/command/-, value: '" + arg + "'}]\n"
+	}
+	for _, tt := range []struct{ file, minor, text, want string }{
+		{"kube-controller-manager+json.yaml", "1.37", added(names), "error A9"},
+		{"kube-controller-manager+json.yaml", "1.36", added(names), "note A9"},
+		{"kube-controller-manager+json.yaml", "", added(names), "note A9"},
+		{"kube-controller-manager.yaml", "1.37", merged("'" + names + "'"), "error A9"},
+		{"kube-controller-manager.yaml", "1.37", merged("--controllers, '*,-route'"), "error A9"},
+		{"kube-controller-manager.yaml", "1.36", merged("'" + names + "'"), "note A9"},
+		{"kube-controller-manager.yaml", "1.37", merged("'--controllers=*,-tokencleaner'"), ""},
+		{"kube-controller-manager.yaml", "1.37", merged("--cloud-provider=aws"), "error A7"},
+		{"kube-controller-manager.yaml", "1.37", merged("--cloud-provider=external, --cidr-allocator-type=RangeAllocator"), ""},
+		{"kube-controller-manager+json.yaml", "1.37", added("--cidr-allocator-type"), ""},
+		{"kube-scheduler+json.yaml", "1.36", added(names), "error U4"},
+	} {
+		var got []string
+		for _, f := range LintPatch(tt.file, []byte(tt.text), PatchedMinors{Kubeadm: "1.37", Components: tt.minor}) {
+			got = append(got, string(f.Severity)+" "+string(f.ID))
+		}
+		if strings.Join(got, ", ") != tt.want {
+			t.Errorf("%s %s, %s: got %v, want %q", tt.file, tt.text, tt.minor, got, tt.want)
+		}
+	}
+}

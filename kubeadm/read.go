@@ -2,10 +2,12 @@ package kubeadm
 
 import (
 	"cmp"
+	"path"
 	"strconv"
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 
 	"github.com/ccmadm/ccmadm/manifests/edit"
@@ -115,6 +117,27 @@ func (f *File) CertificatesDir() string { return f.text(clusterConfigKind, "cert
 // KubernetesVersion is the version that kubeadm init installs.
 func (f *File) KubernetesVersion() string {
 	return f.text(clusterConfigKind, "kubernetesVersion")
+}
+
+// Minor is the minor version that kubeadm init installs, as 37. Labels have it in their names, as stable-1.37; of others, such as
+// stable, only the internet knows.
+func (f *File) Minor() (minor int, known bool) {
+	said := path.Base(f.KubernetesVersion()) // a label may have a bucket in front: ci/latest-1.37
+	for _, form := range []string{said, said[strings.LastIndexByte(said, '-')+1:]} {
+		if minor, known = minorOf(form); known {
+			break
+		}
+	}
+	return minor, known
+}
+
+// minorOf is the minor version of a text, as 37.
+func minorOf(text string) (minor int, known bool) {
+	v, err := version.ParseGeneric(text)
+	if err != nil || v.Major() != 1 {
+		return 0, false
+	}
+	return int(v.Minor()), true
 }
 
 // ControlPlaneEndpoint is HOST:PORT or HOST by which all reach the control plane; empty if it has none.

@@ -31,7 +31,8 @@ func programs(kind string) []program {
 	}
 }
 
-func (l *inspection) minorName() string { return fmt.Sprintf("1.%d", l.minor) }
+// release is the minor version that the part is for, as 1.37.
+func (p part) release() string { return fmt.Sprintf("1.%d", p.minor) }
 
 // refused reports arguments and feature gates with which the version's components end, by what they print of themselves.
 // Those of the time of built-in clouds have rules of their own.
@@ -40,7 +41,7 @@ func (l *inspection) refused(p part) {
 		for _, a := range extraArgs(p.value(program.path...)) {
 			if a.name == "feature-gates" {
 				for gate, value := range minors.Gates(a.value) {
-					refusal, why := l.history.Gate(program.name, gate, value, l.minorName())
+					refusal, why := l.history.Gate(program.name, gate, value, p.release())
 					l.refusedGate(p, a, refusal, why)
 				}
 				continue
@@ -48,7 +49,7 @@ func (l *inspection) refused(p part) {
 			old := slices.ContainsFunc(cloudFlags(p.kind), func(f cloudFlag) bool {
 				return f.name == a.name && slices.Equal(f.component, program.path)
 			})
-			if _, why := l.history.Flag(program.name, a.name, l.minorName()); why != "" && !old {
+			if _, why := l.history.Flag(program.name, a.name, p.release()); why != "" && !old {
 				flag := cloudFlag{component: program.path, name: a.name}
 				l.add(finding.FlagGone, p, a.key, why, func() error { return p.drop(flag) })
 			}
@@ -57,12 +58,15 @@ func (l *inspection) refused(p part) {
 	if p.kind != clusterConfigKind {
 		return
 	}
-	for _, gate := range l.file.FeatureGates() {
-		if _, why := l.history.KubeadmGate(gate, l.minorName()); why != "" {
-			l.add(finding.GateGone, p, p.value("featureGates"), why, nil)
+	for _, gate := range gatesOf(p) {
+		if _, why := l.history.KubeadmGate(gate.name, p.release()); why != "" {
+			l.add(finding.GateGone, p, gate.key, why, nil)
 		}
 	}
 }
+
+// gatesOf are the feature gates of a document, in the form of extra arguments: a mapping of names to values.
+func gatesOf(p part) []extraArg { return extraArgs(p.value("featureGates")) }
 
 func (l *inspection) refusedGate(p part, a extraArg, refusal minors.Refusal, why string) {
 	switch refusal {
@@ -82,8 +86,8 @@ func (l *inspection) componentConfiguration(d *document) {
 		return
 	}
 	p := part{doc: d, kind: kind, object: kind, minor: l.minor}
-	for _, g := range extraArgs(p.value("featureGates")) { // the same form: a mapping of names to values
-		refusal, why := l.history.Gate(component, g.name, g.value, l.minorName())
+	for _, g := range gatesOf(p) {
+		refusal, why := l.history.Gate(component, g.name, g.value, p.release())
 		l.refusedGate(p, g, refusal, why)
 	}
 	l.ahead(p)
@@ -103,14 +107,14 @@ func (l *inspection) ahead(p part) {
 
 // readable reports a document of a version of kubeadm's API that kubeadm of the version does not read.
 func (l *inspection) readable(d *document) {
-	if !d.isKubeadm() || l.history.ReadsKubeadmAPI(d.apiVersion, l.minorName()) {
+	p := part{doc: d, kind: d.kind, object: d.kind, minor: l.minor}
+	if !d.isKubeadm() || l.history.ReadsKubeadmAPI(d.apiVersion, p.release()) {
 		return
 	}
-	message := fmt.Sprintf("kubeadm %s does not read %s", l.minorName(), d.apiVersion)
+	message := fmt.Sprintf("kubeadm %s does not read %s", p.release(), d.apiVersion)
 	if _, last := l.history.KubeadmAPI(d.apiVersion); d.apiVersion == v1beta3 {
 		message += fmt.Sprintf("; kubeadm %s is the last that does, and writes it in the new form: "+
 			"kubeadm config migrate --old-config OLD --new-config NEW", last)
 	}
-	p := part{doc: d, kind: d.kind, object: d.kind, minor: l.minor}
 	l.add(obsoleteAPI, p, edit.Lookup(d.Root, "apiVersion"), message, nil)
 }

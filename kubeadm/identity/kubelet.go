@@ -102,6 +102,11 @@ func NodeOfKubelet(m *machine.Machine) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return NodeOf(config)
+}
+
+// NodeOf is the Node whose kubelet has a kubeconfig, by the certificate in it; empty where it has none of a kubelet.
+func NodeOf(config *clientcmdapi.Config) (string, error) {
 	for _, user := range config.AuthInfos {
 		if len(user.ClientCertificateData) == 0 {
 			continue

@@ -1,7 +1,6 @@
 package lint
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -16,21 +15,23 @@ func authentication(s *Set) []problem {
 			return b.kind == "RoleBinding" && b.namespace == v1alpha1.Namespace && b.ref.Name == authenticationReader
 		})
 		_, kubeconfig := w.arg("authentication-kubeconfig")
+		read := access{resource: "configmaps", verbs: []string{"get"}, namespace: v1alpha1.Namespace, name: authenticationConfig}
 		if bound || kubeconfig || w.is("authentication-skip-lookup", "true") ||
 			w.is("authentication-tolerate-lookup-failure", "true") ||
-			len(g.lacks("", "configmaps", []string{"get"})) == 0 {
+			len(g.lacks(read)) == 0 {
 			return nil
 		}
 		return w.problem(
 			nil,
 			fmt.Sprintf(
-				"ServiceAccount/%s may not read %s",
+				"ServiceAccount/%s may not read ConfigMap/%s/%s",
 				w.account(),
-				"ConfigMap/kube-system/extension-apiserver-authentication",
+				v1alpha1.Namespace,
+				authenticationConfig,
 			),
 			func() error {
 				return w.file.add(
-					fmt.Sprintf(readerBinding, w.account(), authenticationReader, w.account(), cmp.Or(w.namespace, "default")),
+					fmt.Sprintf(readerBinding, w.account(), authenticationReader, w.account(), w.accountNamespace()),
 				)
 			},
 		)
@@ -102,7 +103,7 @@ func unbound(s *Set) []problem {
 		if !w.scheduled() || len(s.bindings) == 0 {
 			continue
 		}
-		namespace := cmp.Or(w.namespace, "default")
+		namespace := w.accountNamespace()
 		if len(w.granted.bindings) == 0 {
 			problems = append(
 				problems,

@@ -40,7 +40,7 @@ func permissions(id finding.ID) func(*Set) []problem {
 					}) {
 						continue
 					}
-					problems = append(problems, g.missing(w, r.APIGroups[0], resource, verbsOf(w, core, id, resource))...)
+					problems = append(problems, g.missing(w, w.accessTo(r.APIGroups[0], resource, verbsOf(w, core, id, resource)...))...)
 				}
 			}
 			return problems
@@ -90,25 +90,36 @@ func needed(resource string, verbs []string) []string {
 	return verbs
 }
 
-// missing is a finding about the first role, which the fix adds a rule to.
-func (g grants) missing(w *workload, group, resource string, verbs []string) []problem {
-	verbs = g.lacks(group, resource, verbs)
-	if len(verbs) == 0 {
+// missing is a finding about the first role with which a rule has effect, and which the fix adds one to: rather one of the namespace than
+// one of all namespaces, and never one of a group, whose members it would grant the same. Where there is none, about the first.
+func (g grants) missing(w *workload, a access) []problem {
+	a.verbs = g.lacks(a)
+	if len(a.verbs) == 0 {
 		return nil
 	}
-	r := g.roles[0]
-	if i := slices.IndexFunc(g.roles, func(r *role) bool { return r.kind == "ClusterRole" }); i >= 0 {
-		r = g.roles[i]
+	message := fmt.Sprintf("ServiceAccount/%s of %s may not %s %s", w.account(), w, strings.Join(a.verbs, ", "), a.resource)
+	if g.isLimited(a) {
+		message += ": the rule for that is limited to a namespace or to resourceNames"
 	}
-	message := fmt.Sprintf("ServiceAccount/%s of %s may not %s %s", w.account(), w, strings.Join(verbs, ", "), resource)
+	in := func(namespace string) int {
+		return slices.IndexFunc(g.roles, func(r grant) bool { return r.namespace == namespace && !r.shared })
+	}
+	i := in(a.namespace)
+	if i < 0 {
+		i = in("")
+	}
+	if i < 0 {
+		return []problem{{object: g.roles[0].object, at: g.roles[0].at("rules"), message: message}}
+	}
+	r := g.roles[i]
 	return []problem{{object: r.object, at: r.at("rules"), message: message, fix: func() error {
-		rule := edit.MappingNode("apiGroups", list(group))
+		rule := edit.MappingNode("apiGroups", list(a.group))
 		rule.Content = append(
 			rule.Content,
 			edit.ScalarNode("resources"),
-			list(resource),
+			list(a.resource),
 			edit.ScalarNode("verbs"),
-			list(verbs...),
+			list(a.verbs...),
 		)
 		return r.doc.Insert(&yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{rule}}, r.full("rules")...)
 	}}}
@@ -128,8 +139,8 @@ func accountRights(s *Set) []problem {
 			return nil
 		}
 		return slices.Concat(
-			g.missing(w, "", "serviceaccounts", []string{"get", "create"}),
-			g.missing(w, "", "serviceaccounts/token", []string{"create"}),
+			g.missing(w, w.accessTo("", "serviceaccounts", "get", "create")),
+			g.missing(w, w.accessTo("", "serviceaccounts/token", "create")),
 		)
 	})
 }

@@ -20,10 +20,11 @@ func hostNetwork(s *Set) []problem {
 			continue
 		}
 		fix := w.set("true", yaml.NodeTagBool, w.in("hostNetwork")...)
-		if taken[w.securePort()] {
+		port := w.securePort()
+		if taken[port] && port != noPort {
 			fix = nil
 		}
-		taken[w.securePort()] = true
+		taken[port] = true
 		problems = append(problems, w.problem(w.at(w.in()...), "hostNetwork is not set", fix)...)
 	}
 	return problems

@@ -14,6 +14,8 @@ type problem struct {
 	fix     func() error
 	// minor is that of the cluster which the object is for, where that decides how severe it is; 0: it does not.
 	minor int
+	// unsure says that the program may be another one than those that the rule is about. Then it is a warning, and nothing is changed.
+	unsure bool
 }
 
 func (p problem) finding(kind finding.Kind) finding.Finding {
@@ -25,6 +27,12 @@ func (p problem) finding(kind finding.Kind) finding.Finding {
 	f := finding.Finding{Kind: kind, Object: p.object.String(), Message: p.message}
 	if kind.Since != "" {
 		f = kind.ID.Ahead(p.minor, f.Object, f.Message)
+	}
+	if p.unsure {
+		p.fix = nil
+		if f.Severity == finding.SeverityError {
+			f.Severity = finding.SeverityWarning
+		}
 	}
 	f.File, f.Line, f.Column, f.Fix = d.File, d.LineOf(at), at.Column, p.fix
 	return f

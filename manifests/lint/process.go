@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"path"
@@ -15,7 +16,11 @@ import (
 	"github.com/ccmadm/ccmadm/templates"
 )
 
-const defaultPort = "10258"
+const (
+	defaultPort = "10258"
+	formerPort  = "10253" // of HTTP, gone with --port
+	noPort      = "0"     // nothing is served
+)
 
 func (w *workload) securePort() string {
 	if a, ok := w.arg("secure-port"); ok {
@@ -41,25 +46,27 @@ func samePort(s *Set) []problem {
 	var problems []problem
 	taken := map[string]*workload{}
 	for _, w := range s.workloads {
-		if w.agent || !w.pod.HostNetwork {
+		port := w.securePort()
+		if w.agent || !w.pod.HostNetwork || port == noPort {
 			continue
 		}
-		if first, ok := taken[w.securePort()]; ok {
+		if first, ok := taken[port]; ok {
 			message := fmt.Sprintf(
 				"listens on port %s, as %s does (line %d)",
-				w.securePort(),
+				port,
 				first,
 				first.doc.LineOf(first.node),
 			)
 			problems = append(problems, w.problem(w.argNode("secure-port"), message, nil)...)
 		}
-		taken[w.securePort()] = w
+		taken[port] = w
 	}
 	return problems
 }
 
+// webhookPort follows Validate of k8s.io/cloud-provider/options: both may be 0.
 func webhookPort(w *workload) []problem {
-	if a, ok := w.arg("webhook-secure-port"); !ok || a.Value != w.securePort() {
+	if a, ok := w.arg("webhook-secure-port"); !ok || a.Value != w.securePort() || a.Value == noPort {
 		return nil
 	}
 	return w.problem(
@@ -71,7 +78,7 @@ func webhookPort(w *workload) []problem {
 
 // probes compares those on the port of k8s.io/cloud-provider/app with the arguments. Others are the provider's own.
 func probes(w *workload) []problem {
-	if !w.upstreamFlags() || w.profile != nil && w.profile.Health.Scheme == string(corev1.URISchemeHTTP) {
+	if w.profile != nil && w.profile.Health.Scheme == string(corev1.URISchemeHTTP) {
 		return nil
 	}
 	c := w.main()
@@ -85,18 +92,26 @@ func probes(w *workload) []problem {
 }
 
 func probe(w *workload, name string, get *corev1.HTTPGetAction) []problem {
-	port := portOf(w.main(), get.Port)
-	if port != w.securePort() && port != "10253" {
+	port, secure := portOf(w.main(), get.Port), w.securePort()
+	former := port == formerPort || secure == noPort && port == defaultPort
+	if port != secure && !former {
 		return nil
 	}
 	at := func(field string) []string { return w.of(name, "httpGet", field) }
+	if secure == noPort { // there is no port to ask instead
+		list := w.problem(w.at(at("port")...), fmt.Sprintf("%s asks port %s, where nothing listens", name, port), nil)
+		for i := range list {
+			list[i].unsure = list[i].unsure || w.profile == nil // the program may serve something of its own there
+		}
+		return list
+	}
 	var problems []problem
 	add := func(field, want, tag, format string, args ...any) {
 		message := name + " " + fmt.Sprintf(format, args...)
 		problems = append(problems, w.problem(w.at(at(field)...), message, w.set(want, tag, at(field)...))...)
 	}
-	if port == "10253" { // the port of HTTP, gone with --port
-		add("port", w.securePort(), yaml.NodeTagInt, "asks port 10253, where nothing listens")
+	if port != secure {
+		add("port", secure, yaml.NodeTagInt, "asks port %s, where nothing listens", port)
 	}
 	if get.Scheme != corev1.URISchemeHTTPS {
 		add("scheme", "HTTPS", "", "asks for HTTP, where HTTPS is served")
@@ -123,24 +138,52 @@ func portOf(c *corev1.Container, port intstr.IntOrString) string {
 	return port.StrVal
 }
 
-// removedFlags are those of the insecure port, which k8s.io/cloud-provider had until 1.23.
+// removedFlags are those of the insecure port, which k8s.io/cloud-provider had until 1.23. A program without a profile may have added one
+// of that name.
 func removedFlags(w *workload) []problem {
 	var problems []problem
 	for _, name := range []string{"port", "address"} {
-		if _, ok := w.arg(name); ok && w.upstreamFlags() {
-			problems = append(
-				problems,
-				w.problem(w.argNode(name), fmt.Sprintf("--%s is gone since 1.24", name), w.dropArg(name))...)
+		if _, ok := w.arg(name); !ok {
+			continue
 		}
+		message := fmt.Sprintf("k8s.io/cloud-provider has no --%s since 1.24", name)
+		problems = append(problems, problem{
+			object: w.object, at: w.argNode(name), message: message, fix: w.dropArg(name), unsure: w.profile == nil,
+		})
 	}
 	return problems
 }
 
-// controllers finds the names that upstream's own documents have used and its programs never took.
+// controllers finds the names that upstream's own documents have used and its programs never took. The flag adds to what it had where it
+// is given again.
 func controllers(w *workload) []problem {
-	a, ok := w.arg("controllers")
-	if !ok || !w.upstreamFlags() {
+	var wrong []string
+	var at *yaml.Node
+	for _, a := range w.args {
+		if names, _ := rightControllers(a); len(names) > 0 {
+			wrong = append(wrong, names...)
+			at = cmp.Or(at, w.nodeOf(a))
+		}
+	}
+	if len(wrong) == 0 {
 		return nil
+	}
+	return w.problem(at, "--controllers has "+strings.Join(wrong, ", "), func() error {
+		for _, a := range w.currentArgs() {
+			if names, value := rightControllers(a); len(names) > 0 {
+				if err := w.put(a, value); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// rightControllers lists the wrong names of one --controllers, and makes its value with the right ones.
+func rightControllers(a templates.Arg) (wrong []string, value string) {
+	if a.Name != "controllers" {
+		return nil, ""
 	}
 	right := map[string]string{
 		"service-controller":        "service-lb-controller",
@@ -149,7 +192,6 @@ func controllers(w *workload) []problem {
 		"node-lifecycle-controller": "cloud-node-lifecycle-controller",
 	}
 	names := strings.Split(a.Value, ",")
-	var wrong []string
 	for i, name := range names {
 		bare := strings.TrimPrefix(name, "-")
 		if want, ok := right[bare]; ok {
@@ -157,19 +199,12 @@ func controllers(w *workload) []problem {
 			names[i] = strings.TrimSuffix(name, bare) + want
 		}
 	}
-	if len(wrong) == 0 {
-		return nil
-	}
-	return w.problem(
-		w.argNode("controllers"),
-		"--controllers has "+strings.Join(wrong, ", "),
-		w.setArg("controllers", strings.Join(names, ",")),
-	)
+	return wrong, strings.Join(names, ",")
 }
 
 func provider(w *workload) []problem {
 	a, ok := w.arg("cloud-provider")
-	if !ok || !w.upstreamFlags() || a.Value != "" && a.Value != "external" {
+	if !ok || a.Value != "" && a.Value != "external" {
 		return nil
 	}
 	return w.problem(w.argNode("cloud-provider"), fmt.Sprintf("--cloud-provider is %q", a.Value), nil)
@@ -198,15 +233,15 @@ func cloudConfig(w *workload) []problem {
 
 func clusterName(w *workload) []problem {
 	a, ok := w.arg("cluster-name")
-	if !w.upstreamFlags() || w.profile != nil && w.profile.NamesByService ||
-		ok && a.Value != "kubernetes" && a.Value != "" {
+	if w.profile != nil && w.profile.NamesByService || ok && a.Value != "kubernetes" && a.Value != "" {
 		return nil
 	}
 	return w.problem(w.argNode("cluster-name"), `the cluster's name is "kubernetes"`, nil)
 }
 
 func leaderElection(w *workload) []problem {
-	if w.agent || !w.is("leader-elect", "false") || w.deployment != nil && w.replicas() < 2 {
+	every := w.static || w.kind == "DaemonSet" // on each control plane
+	if w.agent || !w.is("leader-elect", "false") || !every && w.replicas() < 2 {
 		return nil
 	}
 	return w.problem(
@@ -217,7 +252,7 @@ func leaderElection(w *workload) []problem {
 }
 
 func routes(w *workload) []problem {
-	if !w.upstreamFlags() || !w.may(templates.Routes) || w.is("configure-cloud-routes", "false") {
+	if !w.may(templates.Routes) || w.is("configure-cloud-routes", "false") {
 		return nil
 	}
 	if a, ok := w.arg("cluster-cidr"); ok && a.Value != "" {
@@ -247,13 +282,15 @@ func untagged(w *workload) []problem {
 	)
 }
 
-// allocators are the providers whose program adds upstream's nodeipam controller: k8s.io/cloud-provider itself reads --allocate-node-cidrs and
-// goes by it nowhere, so that with others (Hetzner's manifest has the flag) nothing is allocated twice.
-func allocators() []string { return []string{"aws", "azure", "gcp", "linode", "sample"} }
-
-// allocator is about a program that allocates pod CIDRs, or of which nothing is known.
+// allocator is about a program that allocates pod CIDRs, or of which nothing is known. k8s.io/cloud-provider itself reads
+// --allocate-node-cidrs and goes by it nowhere, so that without the controller nothing is allocated twice: Hetzner's manifest has the flag.
 func allocator(w *workload) []problem {
-	if w.agent || !w.is("allocate-node-cidrs", "true") || w.profile != nil && !slices.Contains(allocators(), w.profile.Name) {
+	ipam := templates.OnByDefault
+	if w.profile != nil {
+		ipam = w.profile.NodeIPAM
+	}
+	if w.agent || ipam == "" || !w.is("allocate-node-cidrs", "true") ||
+		!w.runs(ipam == templates.OnByDefault, "node-ipam-controller", "nodeipam", "node-ipam") { // the last one is Azure's
 		return nil
 	}
 	return w.problem(
@@ -261,4 +298,24 @@ func allocator(w *workload) []problem {
 		"--allocate-node-cidrs=true, and kube-controller-manager may allocate as well",
 		nil,
 	)
+}
+
+// runs says whether --controllers has the program run a controller, of that name or alias, as IsControllerEnabled of
+// k8s.io/controller-manager/app does: each one adds to those before.
+func (w *workload) runs(byDefault bool, names ...string) bool {
+	given, all := false, false
+	for _, a := range w.args {
+		if a.Name != "controllers" {
+			continue
+		}
+		given = true
+		for entry := range strings.SplitSeq(a.Value, ",") {
+			name, off := strings.CutPrefix(entry, "-")
+			if slices.Contains(names, name) {
+				return !off
+			}
+			all = all || entry == "*"
+		}
+	}
+	return byDefault && (all || !given)
 }

@@ -27,17 +27,17 @@ func detectors() []detector {
 		{id: "C3", workload: dnsPolicy},
 		{id: "B10", set: samePort},
 		{id: "B11", workload: webhookPort},
-		{id: "B12", workload: probes},
-		{id: "B13", workload: removedFlags},
-		{id: "B14", workload: controllers},
-		{id: "B15", workload: provider},
+		{id: "B12", workload: ofFlags(probes)},
+		{id: "B13", workload: ofFlags(removedFlags)},
+		{id: "B14", workload: ofFlags(controllers)},
+		{id: "B15", workload: ofFlags(provider)},
 		{id: "B20", set: endedProviders},
 		{id: "B16", workload: resourceLock},
 		{id: "B17", workload: untagged},
 		{id: "D2", workload: cloudConfig},
-		{id: "G6", workload: clusterName},
+		{id: "G6", workload: ofFlags(clusterName)},
 		{id: "H3", workload: leaderElection},
-		{id: "F1", workload: routes},
+		{id: "F1", workload: ofFlags(routes)},
 		{id: "F6", workload: allocator},
 		{id: "D5", set: authentication},
 		{id: "D6", set: permissions("D6")},
@@ -51,6 +51,20 @@ func detectors() []detector {
 		{id: "D15", set: unbound},
 		{id: finding.ExternalIPs, set: externalIPs},
 		{id: finding.SharingConflict, set: shareNamespaces},
+	}
+}
+
+// ofFlags has a rule look at programs with the flags of k8s.io/cloud-provider/app. One that is known by its name alone may have others.
+func ofFlags(rule func(*workload) []problem) func(*workload) []problem {
+	return func(w *workload) []problem {
+		if !w.upstreamFlags() {
+			return nil
+		}
+		problems := rule(w)
+		for i := range problems {
+			problems[i].unsure = problems[i].unsure || w.byName()
+		}
+		return problems
 	}
 }
 

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -49,6 +50,7 @@ func (s *Set) read() error {
 	for _, w := range s.workloads {
 		w.enforced = enforcedLevel(s.namespaces, w.namespace)
 		w.granted = grantsOf(w, s.roles, s.bindings)
+		w.static = w.static && !s.hasAccount(w)
 	}
 	return errors.Join(errs...)
 }
@@ -64,7 +66,7 @@ func (s *Set) add(o *object) error {
 	case "Namespace":
 		return addTyped(o, func(n *corev1.Namespace) { s.namespaces = append(s.namespaces, n) })
 	case "ClusterRole", "Role":
-		return addTyped(o, func(r *rbacv1.ClusterRole) { s.roles = append(s.roles, &role{o, r.Rules}) })
+		return addTyped(o, func(r *rbacv1.ClusterRole) { s.roles = append(s.roles, &role{o, r.Rules, r.AggregationRule != nil}) })
 	case "ClusterRoleBinding", "RoleBinding":
 		return addTyped(o, func(b *rbacv1.ClusterRoleBinding) {
 			s.bindings = append(s.bindings, &binding{o, b.RoleRef, b.Subjects})
@@ -102,8 +104,15 @@ func (s *Set) Objects() (objects, workloads int) { return len(s.objects), len(s.
 
 func (s *Set) has(kind, namespace, name string) bool {
 	return slices.ContainsFunc(s.objects, func(o *object) bool {
-		return o.kind == kind && o.namespace == namespace && o.name == name
+		return o.kind == kind && cmp.Or(o.namespace, "default") == namespace && o.name == name
 	})
+}
+
+// hasAccount says whether the files make or bind the ServiceAccount of a workload: a Pod that has one is for the API server, since kubelets
+// refuse it as a static pod.
+func (s *Set) hasAccount(w *workload) bool {
+	return w.pod.ServiceAccountName != "" && (s.has("ServiceAccount", w.accountNamespace(), w.account()) ||
+		slices.ContainsFunc(w.granted.bindings, w.isBound))
 }
 
 func enforcedLevel(namespaces []*corev1.Namespace, name string) string {

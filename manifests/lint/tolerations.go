@@ -69,7 +69,7 @@ func (w *workload) tolerate(key string) func() error {
 
 // networkUnavailable is what the DaemonSet controller adds by itself, k8s.io/kubernetes/pkg/controller/daemon/util.
 func networkUnavailable(w *workload) []problem {
-	if w.deployment == nil && w.pod.HostNetwork || w.agent {
+	if w.kind == "DaemonSet" && w.pod.HostNetwork || w.agent {
 		return nil
 	}
 	return tolerates(corev1.TaintNodeNetworkUnavailable)(w)

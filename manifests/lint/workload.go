@@ -37,6 +37,7 @@ func newDaemonSet(o *object, d *appsv1.DaemonSet) *workload {
 	return &workload{object: o, podPath: []string{"spec", "template", "spec"}, pod: d.Spec.Template.Spec}
 }
 
+// newStaticPod takes a Pod for a static one. Set.read knows better where the files have its ServiceAccount.
 func newStaticPod(o *object, p *corev1.Pod) *workload {
 	return &workload{object: o, podPath: []string{"spec"}, pod: p.Spec, static: true}
 }
@@ -55,6 +56,12 @@ func (w *workload) may(f templates.Feature) bool { return w.profile == nil || w.
 
 // upstreamFlags says whether the rules about flags of k8s.io/cloud-provider/app apply.
 func (w *workload) upstreamFlags() bool { return !w.agent && (w.profile == nil || !w.profile.OwnFlags) }
+
+// byName says that nothing but a name tells that it is a cloud-controller-manager.
+func (w *workload) byName() bool {
+	_, told := w.arg("cloud-provider")
+	return w.profile == nil && !told
+}
 
 // initializes says whether the workload initializes nodes, so that it has to run before any node is initialized. One
 // that only serves Services can wait for that.

@@ -2,6 +2,7 @@ package lint
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -11,8 +12,10 @@ import (
 	"slices"
 
 	"github.com/google/renameio/v2"
+	k8sversion "k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/minors"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/manifests/lint"
 )
@@ -140,10 +143,50 @@ func inGit(path string) bool {
 // check checks all inputs together.
 type check struct {
 	inputs []*input
-	minor  int
+	// minor is that of inputs that name none: joining machines and patches have no version of their own. If it was asked for, of all.
+	minor int
+	asked bool
 	// skipped, objects and workloads are of the last check.
 	skipped            []string
 	objects, workloads int
+}
+
+// newCheck is for a minor version, or, where it is 0, for those that the inputs name.
+func newCheck(inputs []*input, minor int) *check {
+	c := &check{inputs: inputs, minor: minor, asked: minor != 0}
+	if !c.asked {
+		c.minor = cmp.Or(commonMinor(inputs), int(k8sversion.MustParseGeneric(minors.Newest()).Minor()))
+	}
+	return c
+}
+
+// commonMinor is the one that all inputs with a version name; 0: there is none.
+func commonMinor(inputs []*input) int {
+	common := 0
+	for _, i := range inputs {
+		if i.patch {
+			continue
+		}
+		f, err := kubeadm.ParseMixed(i.path, i.after) // Cluster API may have versions in other files than kubeadm's configuration
+		if err != nil {
+			continue
+		}
+		for _, minor := range f.Minors() {
+			if common != 0 && minor != common {
+				return 0
+			}
+			common = minor
+		}
+	}
+	return common
+}
+
+// minorOf is the minor version that a configuration is for.
+func (c *check) minorOf(f *kubeadm.File) int {
+	if minor, known := f.Minor(); known && !c.asked {
+		return minor
+	}
+	return c.minor
 }
 
 // check looks at the inputs as they are now. The error is about objects that cannot be read.
@@ -164,7 +207,7 @@ func (c *check) check() ([]finding.Finding, error) {
 		if f, configErr := i.config(); configErr != nil {
 			err = errors.Join(err, configErr)
 		} else if f != nil {
-			findings = append(findings, f.Lint(c.minor)...)
+			findings = append(findings, f.Lint(c.minorOf(f))...)
 		}
 		findings = append(findings, kubeadm.LintNames(i.path, i.after)...)
 	}
@@ -218,7 +261,7 @@ func (c *check) fix(found []finding.Finding, keep bool) (fixed, left []finding.F
 	}
 	for _, i := range c.inputs {
 		if f, err := i.config(); err == nil && f != nil {
-			done(func() ([]finding.Finding, error) { return f.Lint(c.minor), nil })
+			done(func() ([]finding.Finding, error) { return f.Lint(c.minorOf(f)), nil })
 			i.after = f.Bytes()
 		}
 	}

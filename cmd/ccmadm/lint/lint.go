@@ -93,7 +93,8 @@ A file that cannot be read does not hide the findings of the others.` + usage.Ex
 	flags.BoolVar(&l.strict, "strict", false, "warnings count for the exit status as errors do")
 	flags.BoolVarP(&l.verbose, "verbose", "v", false, "list skipped objects")
 	l.output.Declare(cmd, output.Text, output.JSON, output.YAML, "sarif")
-	flags.StringVar(&l.version, "kubernetes-version", minors.Newest(), "the version that kubeadm configurations are for")
+	flags.StringVar(&l.version, "kubernetes-version", "",
+		"the version that kubeadm configurations are for (default: their kubernetesVersion, where it is known, or "+minors.Newest()+")")
 	flags.StringVar(&l.explain, "explain", "", "as ccmadm explain does")
 	_ = flags.MarkHidden("explain") // it is declared above
 	cmd.MarkFlagsMutuallyExclusive("filename", "explain")
@@ -107,7 +108,7 @@ func (l *command) run(s workflow.Streams) error {
 		return err
 	}
 	inputs, unread := readInputs(l.paths, s.In)
-	c := &check{inputs: inputs, minor: minor}
+	c := newCheck(inputs, minor)
 	left, err := c.check()
 	unread = append(unread, err)
 	var fixed []finding.Finding
@@ -139,7 +140,11 @@ func fixable(findings []finding.Finding) bool {
 }
 
 // minor is that of the version, which may be older than those that ccmadm knows: rules have versions of their own.
+// Without a version it is 0.
 func (l *command) minor() (int, error) {
+	if l.version == "" {
+		return 0, nil
+	}
 	v, err := k8sversion.ParseSemantic(l.version)
 	if err != nil {
 		v, err = k8sversion.ParseSemantic(l.version + ".0")
