@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"errors"
 	"net"
 	"net/netip"
 	"strings"
@@ -46,13 +47,18 @@ func TestUsableAddresses_LoopbackLast(t *testing.T) {
 	}
 }
 
+// The address by which this machine reaches its own load balancer is one that no other machine can reach.
 func TestSourceAddress_OfALoadBalancerOnThisMachine(t *testing.T) {
-	addr, err := New().SourceAddress(t.Context(), "127.0.0.1:6443")
-	if err == nil && addr.IsLoopback() {
-		t.Errorf("got %s, which no other machine can reach", addr)
+	own := netip.MustParseAddr("198.18.0.11")
+	m := New()
+	m.DefaultAddress = func() (netip.Addr, error) { return own, nil }
+	m.Interfaces = func() ([][]netip.Addr, error) { return [][]netip.Addr{{own}}, nil }
+	if addr, err := m.SourceAddress(t.Context(), "127.0.0.1:6443"); err != nil || addr != own {
+		t.Errorf("got %s and %v, want %s", addr, err, own)
 	}
-	// A machine without a default route has no other address to offer, and says so.
-	if err != nil && !strings.Contains(err.Error(), "find this machine's address") {
-		t.Errorf("got %v", err)
+	m.DefaultAddress = func() (netip.Addr, error) { return netip.Addr{}, errors.New("no default route") }
+	addr, err := m.SourceAddress(t.Context(), "127.0.0.1:6443")
+	if err == nil || !strings.Contains(err.Error(), "find this machine's address: no default route") {
+		t.Errorf("without a default route: got %s and %v", addr, err)
 	}
 }

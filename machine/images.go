@@ -8,14 +8,34 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
 )
 
 // KubernetesNamespace is where containerd keeps what the kubelet runs.
 const KubernetesNamespace = "k8s.io"
 
-// HasImage asks the machine's container runtime whether it has an image, by its complete reference. It asks by crictl,
-// which knows every runtime, else by containerd's ctr. An error says that it cannot be asked, which is not a no.
+// CompleteReference returns the reference by which the kubelet and container runtimes know an image, where a shorter one is given: x is
+// docker.io/library/x:latest, and a tag beside a digest is left out. An error says that it is no reference.
+func CompleteReference(ref string) (string, error) {
+	parsed, err := name.ParseReference(ref)
+	if err != nil {
+		return "", err
+	}
+	rest, is := strings.CutPrefix(parsed.Name(), name.DefaultRegistry+"/")
+	if !is || strings.HasPrefix(ref, "localhost/") { // which the library takes for a user of Docker Hub
+		return rest, nil
+	}
+	return "docker.io/" + rest, nil
+}
+
+// HasImage asks the machine's container runtime whether it has an image. It asks by crictl, which knows every runtime, else by
+// containerd's ctr. An error says that it cannot be asked, which is not a no.
 func (m *Machine) HasImage(ctx context.Context, ref string) (bool, error) {
+	ref, err := CompleteReference(ref)
+	if err != nil {
+		return false, err
+	}
 	list, err := m.images(ctx)
 	if err == nil {
 		return slices.Contains(list, ref), nil

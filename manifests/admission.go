@@ -106,6 +106,10 @@ func nodePortsPolicy() []metav1.Object {
 // has. A label on the Namespace, which tenants do not write, permits all.
 func externalIPsPolicy() []metav1.Object {
 	const had = "(oldObject == null ? [] : oldObject.spec.?externalIPs.orValue([]))"
+	// Most who meet the policy have a Gateway, whose implementation has written the field.
+	const denied = "denied unless the Namespace has label " + v1alpha1.ExternalIPsLabel + "=allow. To get an address of an AddressPool, " +
+		"set annotation " + v1alpha1.AddressesAnnotation + " on the LoadBalancer Service instead; for a Gateway, in " +
+		"spec.infrastructure.annotations instead of spec.addresses"
 	return admissionPolicy(v1alpha1.ExternalIPsPolicyName, admissionv1.ValidatingAdmissionPolicySpec{
 		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{
 			onResources("", "v1", []string{"services"}, admissionv1.Create, admissionv1.Update),
@@ -119,10 +123,9 @@ func externalIPsPolicy() []metav1.Object {
 		Validations: []admissionv1.Validation{{
 			Expression: "variables.new.size() == 0 || namespaceObject.metadata.?labels.orValue({})[?'" +
 				v1alpha1.ExternalIPsLabel + "'].orValue('') == 'allow'",
-			MessageExpression: "'externalIPs ' + variables.new[0] + ': denied unless the Namespace has label " +
-				v1alpha1.ExternalIPsLabel + "=allow'",
-			Message: "externalIPs are denied unless the Namespace has label " + v1alpha1.ExternalIPsLabel + "=allow",
-			Reason:  new(metav1.StatusReasonForbidden),
+			MessageExpression: "'externalIPs ' + variables.new[0] + ': " + denied + "'",
+			Message:           "externalIPs are " + denied,
+			Reason:            new(metav1.StatusReasonForbidden),
 		}},
 	})
 }

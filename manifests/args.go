@@ -18,7 +18,10 @@ func args(p *templates.Profile, v templates.Values) ([]string, error) {
 	if !p.OwnFlags {
 		list = preset(p, v)
 	}
-	return templates.MergeArgs(list, slices.Concat(own, v.ExtraArgs))
+	if list, err = templates.MergeArgs(list, own); err != nil {
+		return nil, err
+	}
+	return templates.MergeArgs(list, v.ExtraArgs)
 }
 
 func preset(p *templates.Profile, v templates.Values) []string {

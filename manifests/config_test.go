@@ -1,6 +1,22 @@
 package manifests
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/ccmadm/ccmadm/templates"
+)
+
+// TestCloudConfigSecret_InUse: what is in the cluster is applied again, even if a file that it names came to the machines in another way.
+func TestCloudConfigSecret_InUse(t *testing.T) {
+	p, err := templates.Load("openstack")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const conf = "[Global]\nuse-clouds = true\nclouds-file = " + templates.ConfigDir + "/clouds.yaml\n"
+	if _, err := CloudConfigSecret(p, map[string][]byte{"cloud.conf": []byte(conf)}); err != nil {
+		t.Errorf("got %v", err)
+	}
+}
 
 func TestConfigHash(t *testing.T) {
 	base := map[string][]byte{"a": []byte("1"), "b": []byte("2")}

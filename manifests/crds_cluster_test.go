@@ -59,6 +59,22 @@ func TestCluster_CRDs(t *testing.T) {
 		{"a hook with a key of another Secret", "addresspools", hook(`url: "http://127.0.0.1", tokenKey: other/key`), "tokenKey"},
 		{"a hook at level BGP", "addresspools", `{ranges: [192.0.2.1], level: BGP, hook: {url: "http://127.0.0.1"}}`, "hook needs level: L2"},
 		{"a hook at any level", "addresspools", `{ranges: [192.0.2.1], hook: {url: "http://127.0.0.1"}}`, "hook needs level: L2"},
+		{"host parts", "addresspools", hostParts(`length: 56, hosts: ["::f000:0-::f000:ff", "::f0:0:0:0:0/72", "::5"]`), ""},
+		{"host parts of a subnet, and IPv4", "addresspools", `{ranges: [192.0.2.1], dynamicPrefix: {hosts: ["::1:0/112"]}}`, ""},
+		{"neither", "addresspools", `{level: L2}`, "ranges or dynamicPrefix is required"},
+		{"no host parts", "addresspools", hostParts(`hosts: []`), "at least 1 items"},
+		{"a word as host part", "addresspools", hostParts(`hosts: [lan]`), "must be CIDR, ADDRESS or FIRST-LAST of IPv6"},
+		{"a host part of IPv4", "addresspools", hostParts(`hosts: [192.0.2.1]`), "must be CIDR, ADDRESS or FIRST-LAST of IPv6"},
+		{"host parts from IPv6 to IPv4", "addresspools", hostParts(`hosts: ["::1-192.0.2.1"]`), "must be CIDR, ADDRESS or FIRST-LAST of IPv6"},
+		{"a full address", "addresspools", hostParts(`hosts: ["2001:db8::1"]`), "hosts must be host parts"},
+		{"a range beyond host parts", "addresspools", hostParts(`hosts: ["::1-::1:0:0:0:1"]`), "hosts must be host parts"},
+		{"a CIDR beyond host parts", "addresspools", hostParts(`hosts: ["::/63"]`), "hosts must be host parts"},
+		{"a short prefix", "addresspools", hostParts(`length: 15, hosts: ["::1"]`), "greater than or equal to 16"},
+		{"a long prefix", "addresspools", hostParts(`length: 121, hosts: ["::1"]`), "less than or equal to 120"},
+		{
+			"host parts of an IPAM", "addresspools", `{dynamicPrefix: {hosts: ["::1"]}, ipam: {url: "http://127.0.0.1"}}`,
+			"dynamicPrefix and ipam exclude each other",
+		},
 		{"a peer", "bgppeers", `{address: 192.0.2.1, asn: 64500, localASN: 4200000000, bfd: {enabled: true}}`, ""},
 		{"an unnumbered peer", "bgppeers", `{interface: eth1.100, asn: 64500, localASN: 64512, multiHop: 1, bfd: {enabled: true}}`, ""},
 		{"an unnumbered peer of any ASN", "bgppeers", `{interface: eth1, localASN: 64512}`, ""},
@@ -106,6 +122,9 @@ func TestCluster_CRDs(t *testing.T) {
 
 // hook is a pool at level L2 that has one.
 func hook(fields string) string { return "{ranges: [192.0.2.1], level: L2, hook: {" + fields + "}}" }
+
+// hostParts is a pool that has them.
+func hostParts(fields string) string { return "{dynamicPrefix: {" + fields + "}}" }
 
 func message(err error) string {
 	if err == nil {

@@ -63,12 +63,19 @@ func TestCluster_ExternalIPsPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	dry := metav1.CreateOptions{DryRun: []string{"All"}}
+	var refusal error
 	denied := func(ctx context.Context) (bool, error) {
 		_, err := fenced.Create(ctx, with("young", "192.0.2.240"), dry)
+		refusal = err
 		return err != nil && strings.Contains(err.Error(), "192.0.2.240: denied unless"), nil
 	}
 	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 20*time.Second, true, denied); err != nil {
 		t.Fatal("a new Service gets externalIPs")
+	}
+	for _, want := range []string{v1alpha1.ExternalIPsLabel + "=allow", v1alpha1.AddressesAnnotation, "spec.infrastructure.annotations"} {
+		if !strings.Contains(refusal.Error(), want) {
+			t.Errorf("the refusal does not name %s: %v", want, refusal)
+		}
 	}
 	if _, err := fenced.Create(t.Context(), with("plain"), dry); err != nil {
 		t.Errorf("a Service without externalIPs: %v", err)

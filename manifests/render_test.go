@@ -225,6 +225,28 @@ func TestRender_Refused(t *testing.T) {
 	}
 }
 
+// A flag that adds to what it had counts each time that the user gives it. What ccmadm and the profile give it has to go.
+func TestStaticPod_RepeatedArgs(t *testing.T) {
+	v := values(templates.StaticPod)
+	v.NodeLifecycle = false
+	v.ExtraArgs = []string{"--feature-gates=A=true", "--controllers=*", "--feature-gates=B=true", "--controllers=-cloud-node-controller"}
+	data, err := StaticPod(onprem(t), v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for word := range strings.FieldsSeq(string(data)) {
+		if strings.HasPrefix(word, "--feature-gates=") || strings.HasPrefix(word, "--controllers=") {
+			got = append(got, word)
+		}
+	}
+	slices.Sort(got)
+	want := []string{"--controllers=*", "--controllers=-cloud-node-controller", "--feature-gates=A=true", "--feature-gates=B=true"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("args (-want +got):\n%s", diff)
+	}
+}
+
 // Kubelets from 1.34 on refuse static pods that refer to objects of the API (kubernetes/kubernetes#131837).
 func TestStaticPod_NoReferences(t *testing.T) {
 	v := values(templates.StaticPod)

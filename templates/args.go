@@ -70,7 +70,8 @@ func splitFlag(item string) (name, value string, ok bool) {
 	return strings.ReplaceAll(name, "_", "-"), value, name != ""
 }
 
-// LookupArg returns the last of that name, which is the one that counts.
+// LookupArg returns the last of that name, which is the one that counts. Of flags that add to what they had, as --controllers and
+// --feature-gates, all do.
 func LookupArg(args []Arg, name string) (Arg, bool) {
 	for _, a := range slices.Backward(args) {
 		if a.Name == name {

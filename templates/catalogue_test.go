@@ -40,47 +40,6 @@ func TestCatalogue_NodeNames(t *testing.T) {
 	}
 }
 
-func TestCatalogue_Config(t *testing.T) {
-	tests := []struct {
-		name, provider, file, content string
-		wantErr                       string
-	}{
-		{
-			name:     "gcp without a file searches one zone only, and its lifecycle controller deletes the others' nodes",
-			provider: "gcp",
-			wantErr:  "provider gcp needs a configuration file",
-		},
-		{
-			name:     "gcp with a file that leaves the zones open",
-			provider: "gcp",
-			file:     "cloud.config",
-			content:  "[global]\nnode-tags = my-node\n",
-			wantErr:  "missing or empty: global.multizone",
-		},
-		{
-			name:     "gcp in several zones",
-			provider: "gcp",
-			file:     "cloud.config",
-			content:  "[global]\nmultizone = true\n",
-		},
-		{
-			name:     "gcp in one zone, if the user says so",
-			provider: "gcp",
-			file:     "cloud.config",
-			content:  "[global]\nmultizone = false\n",
-		},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			files := map[string][]byte{}
-			if tt.file != "" {
-				files[tt.file] = []byte(tt.content)
-			}
-			checkError(t, builtIn(t, tt.provider).CheckConfig(files, ""), tt.wantErr)
-		})
-	}
-}
-
 func TestCatalogue_Environment(t *testing.T) {
 	tests := []struct {
 		name, provider string
@@ -322,4 +281,18 @@ func builtIn(t *testing.T, name string) *Profile {
 		t.Fatal(err)
 	}
 	return p
+}
+
+// Kubelets of machines of EC2 ask for certificates with these names. The public ones differ between partitions.
+func TestCatalogue_ServingNames(t *testing.T) {
+	names := builtIn(t, "aws").ServingNames
+	for _, name := range []string{
+		"ip-10-0-0-1.ec2.internal", "i-0abc.eu-west-1.compute.internal", "ip-10-0-0-1.cn-north-1.compute.internal",
+		"ec2-203-0-113-7.compute-1.amazonaws.com", "ec2-203-0-113-7.eu-west-1.compute.amazonaws.com",
+		"ec2-203-0-113-7.cn-north-1.compute.amazonaws.com.cn",
+	} {
+		if !slices.ContainsFunc(names, func(p string) bool { return strings.HasSuffix(name, strings.TrimPrefix(p, "*")) }) {
+			t.Errorf("%s is not among %q", name, names)
+		}
+	}
 }

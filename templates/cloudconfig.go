@@ -61,11 +61,30 @@ func (p *Profile) CheckConfig(files map[string][]byte, path string) error {
 	}
 	for _, c := range p.Credentials {
 		if _, ok := files[c.Key]; !ok && c.Required {
-			errs = append(errs, fmt.Errorf("provider %s needs credential %s: %s; give it with %s",
-				p.Name, c.Key, c.Why, p.waysToGive(c.Key)))
+			errs = append(errs, p.needs(c))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// CheckNamed says which further credentials the configuration names that are neither among the files nor elsewhere. It is for
+// files that a run is given: those in use work, and what they name may have come to the machines in another way.
+func (p *Profile) CheckNamed(files map[string][]byte, elsewhere ...string) error {
+	if p.Config == nil {
+		return nil
+	}
+	var errs []error
+	names := p.Config.names(files[p.Config.File])
+	for _, c := range p.Credentials {
+		if _, ok := files[c.Key]; !ok && !c.Required && names(c) && !slices.Contains(elsewhere, c.Key) {
+			errs = append(errs, p.needs(c))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (p *Profile) needs(c Credential) error {
+	return fmt.Errorf("provider %s needs credential %s: %s; give it with %s", p.Name, c.Key, c.Why, p.waysToGive(c.Key))
 }
 
 func (p *Profile) waysToGive(key string) string {
@@ -88,13 +107,17 @@ func (c Config) check(name string, data []byte) []error {
 	if c.Format == Opaque {
 		return nil
 	}
-	has, err := c.keys(data)
+	value, err := c.values(data)
 	if err != nil {
 		return []error{fmt.Errorf("read %s: not %s: %w%s", name, c.Format, err, c.shown())}
 	}
 	var missing []string
 	for _, key := range c.RequiredKeys {
-		if !has(key) {
+		oneOf := strings.Split(key, " or ")
+		if !slices.ContainsFunc(oneOf, func(key string) bool { // of several, one that is switched off is in no other's place
+			v := value(key)
+			return v != "" && (len(oneOf) == 1 || isOn(v))
+		}) {
 			missing = append(missing, key)
 		}
 	}
@@ -104,12 +127,16 @@ func (c Config) check(name string, data []byte) []error {
 	return []error{fmt.Errorf("read %s: missing or empty: %s%s", name, strings.Join(missing, ", "), c.shown())}
 }
 
+func isOn(value string) bool {
+	return value != "" && !slices.Contains([]string{"false", "no", "off", "0"}, strings.ToLower(value))
+}
+
 var parserLine = regexp.MustCompile(`line \d+`)
 
-// keys reads the file far enough to say which keys have a value.
-func (c Config) keys(data []byte) (func(key string) bool, error) {
+// values reads the file far enough to say which value a key has; empty: none. Keys of JSON are found in any case, as encoding/json does.
+func (c Config) values(data []byte) (func(key string) string, error) {
 	if c.Format == INI {
-		return iniKeys(data)
+		return iniValues(data)
 	}
 	content := map[string]any{}
 	if err := yaml.Unmarshal(data, &content); err != nil { // JSON is YAML too
@@ -119,17 +146,46 @@ func (c Config) keys(data []byte) (func(key string) bool, error) {
 		}
 		return nil, errors.New(want)
 	}
-	return func(key string) bool { return lookup(content, strings.Split(key, ".")) }, nil
+	same := func(a, b string) bool { return a == b }
+	if c.Format == JSON {
+		same = strings.EqualFold
+	}
+	return func(key string) string { return lookup(content, strings.Split(key, "."), same) }, nil
 }
 
-func lookup(content map[string]any, path []string) bool {
-	value, ok := content[path[0]]
-	if !ok || value == nil || value == "" {
-		return false
+func lookup(content map[string]any, path []string, same func(string, string) bool) string {
+	for key, value := range content {
+		if !same(key, path[0]) || value == nil || value == "" {
+			continue
+		}
+		if len(path) == 1 {
+			return fmt.Sprint(value)
+		}
+		if inner, is := value.(map[string]any); is {
+			if found := lookup(inner, path[1:], same); found != "" {
+				return found
+			}
+		}
 	}
-	if len(path) == 1 {
-		return true
+	return ""
+}
+
+// names tells whether the file has the path that a credential has in the pod, and has the provider read it.
+func (c Config) names(data []byte) func(Credential) bool {
+	var text strings.Builder // without comments
+	if c.Format == INI {
+		for line := range strings.Lines(string(data)) {
+			line, _ = uncommented(line)
+			fmt.Fprintln(&text, line)
+		}
+	} else if content := map[string]any{}; c.Format != Opaque && yaml.Unmarshal(data, &content) == nil {
+		fmt.Fprintln(&text, content)
 	}
-	inner, ok := value.(map[string]any)
-	return ok && lookup(inner, path[1:])
+	value, err := c.values(data)
+	return func(credential Credential) bool {
+		if credential.Switch != "" && (err != nil || !isOn(value(credential.Switch))) {
+			return false
+		}
+		return regexp.MustCompile(regexp.QuoteMeta(ConfigDir+"/"+credential.Key) + `[^\w.-]`).MatchString(text.String())
+	}
 }

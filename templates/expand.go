@@ -74,19 +74,32 @@ func (p *Profile) Images(v Values) ([]string, error) {
 	return list, nil
 }
 
-// ExpandArgs returns the provider's own arguments.
+// ExpandArgs returns the provider's own arguments. Those for routes and for serving certificates win over the others.
 func (p *Profile) ExpandArgs(v Values) ([]string, error) {
-	texts := p.Args
+	var more [][]string
 	if v.Routes {
-		texts = slices.Concat(texts, p.RoutesArgs)
+		more = append(more, p.RoutesArgs)
 	}
 	if v.ServingCertificates {
-		texts = slices.Concat(texts, p.ServingArgs)
+		more = append(more, p.ServingArgs)
 		if p.ApprovesItself() {
-			texts = slices.Concat(texts, p.ServingNameArgs(v))
+			more = append(more, p.ServingNameArgs(v))
 		}
 	}
-	return p.expandList(texts, v)
+	args, err := p.expandList(p.Args, v)
+	if err != nil {
+		return nil, err
+	}
+	for _, texts := range more {
+		added, err := p.expandList(texts, v)
+		if err != nil {
+			return nil, err
+		}
+		if args, err = MergeArgs(args, added); err != nil {
+			return nil, err
+		}
+	}
+	return args, nil
 }
 
 // ExpandAgentArgs returns an agent's arguments.
@@ -94,23 +107,28 @@ func (p *Profile) ExpandAgentArgs(a Agent, v Values) ([]string, error) {
 	return p.expandList(a.Args, v)
 }
 
-// MergeArgs adds arguments to others. A later one takes the place of an earlier one of the same name, since a flag given
-// twice misleads whoever reads it. One that has not the form --flag=value is an error.
+// MergeArgs adds arguments to others. A flag of more takes the place of the same one in list, since a flag given twice misleads
+// readers. A flag that more has several times stays so: some add to what they had, as --feature-gates and --controllers do. An
+// argument that has not the form --flag=value is an error.
 func MergeArgs(list, more []string) ([]string, error) {
-	list = slices.Clone(list)
+	given := map[string][]string{}
 	for _, arg := range more {
 		name, _, ok := strings.Cut(arg, "=")
 		if !ok || !strings.HasPrefix(arg, "--") {
 			return nil, fmt.Errorf("argument %q: must have the form --flag=value", arg)
 		}
-		same := func(other string) bool { return strings.HasPrefix(other, name+"=") }
-		if i := slices.IndexFunc(list, same); i >= 0 {
-			list[i] = arg
+		given[name] = append(given[name], arg)
+	}
+	var merged []string
+	for _, arg := range slices.Concat(list, more) {
+		name, _, _ := strings.Cut(arg, "=")
+		if own, is := given[name]; is {
+			merged, given[name] = append(merged, own...), nil
 		} else {
-			list = append(list, arg)
+			merged = append(merged, arg)
 		}
 	}
-	return list, nil
+	return merged, nil
 }
 
 func (p *Profile) expandList(texts []string, v Values) ([]string, error) {

@@ -2,17 +2,16 @@ package templates
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
-// iniKeys finds which "Section.key" have a value, as gcfg reads a file, the parser of most providers: names in any
+// iniValues finds which value a "Section.key" has, as gcfg reads a file, the parser of most providers: names in any
 // case, a section may have a quoted subsection, a comment starts at # or ; wherever no quotes are open, a line goes on
 // behind a backslash, and a key alone means true.
 //
 // It is not gcfg itself (gopkg.in/gcfg.v1, whose last release is of 2018): that fills a struct whose fields it knows.
-func iniKeys(data []byte) (func(key string) bool, error) {
-	var keys []string
+func iniValues(data []byte) (func(key string) string, error) {
+	values := map[string]string{}
 	section, number, continued := "", 0, false
 	for line := range strings.Lines(string(data)) {
 		number++
@@ -40,11 +39,14 @@ func iniKeys(data []byte) (func(key string) bool, error) {
 		if section == "" || (!ok && strings.ContainsAny(line, ":{}")) {
 			return nil, fmt.Errorf("line %d: want [Section] and key = value", number)
 		}
-		if !ok || strings.Trim(value, " \t\"") != "" {
-			keys = append(keys, strings.ToLower(section+"."+strings.TrimSpace(key)))
+		if !ok {
+			value = "true"
+		}
+		if value = strings.Trim(value, " \t\""); value != "" {
+			values[strings.ToLower(section+"."+strings.TrimSpace(key))] = value
 		}
 	}
-	return func(key string) bool { return slices.Contains(keys, strings.ToLower(key)) }, nil
+	return func(key string) string { return values[strings.ToLower(key)] }, nil
 }
 
 // uncommented is a line up to its comment, and whether its quotes are closed by then.

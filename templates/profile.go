@@ -51,6 +51,15 @@ const (
 	Routes Feature = "Routes"
 )
 
+// NodeIPAM is when a program runs upstream's node-ipam-controller.
+type NodeIPAM string
+
+// When it runs, in the words of --controllers.
+const (
+	OnByDefault  NodeIPAM = "OnByDefault"
+	OffByDefault NodeIPAM = "OffByDefault"
+)
+
 // Profile says everything that differs between one provider's cloud-controller-manager and another's.
 type Profile struct {
 	metav1.TypeMeta `json:",inline"`
@@ -104,6 +113,9 @@ type Profile struct {
 	OwnFlags bool `json:"ownFlags,omitempty"`
 	// WithoutControllers are those of the program's controllers that must not run, by the names of its --controllers.
 	WithoutControllers []string `json:"withoutControllers,omitempty"`
+	// NodeIPAM says that the program has upstream's node-ipam-controller, which allocates pod CIDRs with --allocate-node-cidrs=true:
+	// OnByDefault, or OffByDefault where --controllers has to name it. Empty: it has none, and that flag does nothing.
+	NodeIPAM NodeIPAM `json:"nodeIPAM,omitempty"`
 	// UserArgs are arguments that only the user can give, in controllerManager.extraArgs; without them it cannot run.
 	UserArgs []string `json:"userArgs,omitempty"`
 	// Health is where its probes ask. Default: HTTPS, port 10258, /healthz. The port is given as --secure-port.
@@ -270,7 +282,7 @@ type Config struct {
 	File string `json:"file"`
 	// Required says that the provider does not start without it.
 	Required bool `json:"required,omitempty"`
-	// RequiredKeys must be there when the file is: dotted paths, for ini "Section.key".
+	// RequiredKeys must be there when the file is: dotted paths, for ini "Section.key". "a or b" wants one of them.
 	RequiredKeys []string `json:"requiredKeys,omitempty"`
 	// Example is the smallest file that works, shown where one is missing or incomplete.
 	Example string `json:"example,omitempty"`
@@ -295,6 +307,8 @@ type Credential struct {
 	Key string `json:"key"`
 	// Required says that the provider does not start without it.
 	Required bool `json:"required,omitempty"`
+	// Switch is the key of the configuration file that must be on, or the provider does not read this one even if it is named.
+	Switch string `json:"switch,omitempty"`
 	// Why says what the provider does with it.
 	Why string `json:"why"`
 }

@@ -18,22 +18,23 @@ func TestUnpublished(t *testing.T) {
 }
 
 func TestReleasedImages(t *testing.T) {
-	const ccm, agent = "ghcr.io/ccmadm/cloud-controller-manager:dev", "ghcr.io/ccmadm/node-agent:dev"
+	ccm := ReleasedImage{"ghcr.io/ccmadm/cloud-controller-manager:dev", "controllerManager.image"}
+	agent := ReleasedImage{"ghcr.io/ccmadm/node-agent:dev", "nodeAgent.image"}
 	for _, tt := range []struct {
 		name, provider string
 		values         Values
-		want           []string
+		want           []ReleasedImage
 	}{
-		{name: "the manager", provider: "onprem", want: []string{ccm}},
-		{name: "the agent, too", provider: "onprem", values: Values{NodeAgent: true}, want: []string{ccm, agent}},
-		{name: "an image that the user names", provider: "onprem", values: Values{Image: "example.com/ccm:1", NodeAgent: true}, want: []string{agent}},
-		{name: "an agent that the user names", provider: "onprem", values: Values{NodeAgent: true, NodeAgentImage: "example.com/a:1"}, want: []string{ccm}},
+		{name: "the manager", provider: "onprem", want: []ReleasedImage{ccm}},
+		{name: "the agent, too", provider: "onprem", values: Values{NodeAgent: true}, want: []ReleasedImage{ccm, agent}},
+		{name: "an image that the user names", provider: "onprem", values: Values{Image: "example.com/ccm:1", NodeAgent: true}, want: []ReleasedImage{agent}},
+		{name: "an agent that the user names", provider: "onprem", values: Values{NodeAgent: true, NodeAgentImage: "example.com/a:1"}, want: []ReleasedImage{ccm}},
 		{name: "a tag that the user names", provider: "onprem", values: Values{ImageTag: "v1", NodeAgent: true}},
 		{name: "a mirror", provider: "onprem", values: Values{ImageRepository: "registry.example/k8s", NodeAgent: true}},
 		{name: "a vendor's", provider: "aws", values: Values{KubernetesVersion: "1.36"}},
 		{
 			name: "the approver beside a vendor's", provider: "aws",
-			values: Values{KubernetesVersion: "1.36", ServingCertificates: true}, want: []string{ccm},
+			values: Values{KubernetesVersion: "1.36", ServingCertificates: true}, want: []ReleasedImage{{Ref: ccm.Ref}},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

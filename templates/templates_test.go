@@ -173,6 +173,12 @@ func TestParse(t *testing.T) {
 			wantErr: []string{"config.requiredKeys: Forbidden"},
 		},
 		{
+			name:    "a switch without a file that has it",
+			old:     "config: {format: ini, file: cloud.conf, required: true, requiredKeys: [Global.auth-url]}\ncredentials: [{key: token,",
+			new:     "credentials: [{key: token, switch: Global.use-clouds,",
+			wantErr: []string{"credentials[0].switch: Forbidden"},
+		},
+		{
 			name:    "a rule without reason",
 			old:     "credentials:",
 			new:     "rbac: [{apiGroups: [''], resources: [pods], verbs: [get]}]\ncredentials:",
@@ -193,6 +199,12 @@ func TestParse(t *testing.T) {
 			old:     "modes: [DaemonSet]",
 			new:     "modes: [DaemonSet]\nagents: [{name: a, why: x, image: {repository: example.com/agent/ccm, tag: v1}}]",
 			wantErr: []string{"agents[0].image.repository: Invalid value", "(--image-repository)"},
+		},
+		{
+			name:    "a controller that runs sometimes",
+			old:     "modes: [DaemonSet]",
+			new:     "modes: [DaemonSet]\nnodeIPAM: Sometimes",
+			wantErr: []string{`nodeIPAM: Unsupported value: "Sometimes"`},
 		},
 		{
 			name:    "a wildcard",
@@ -224,6 +236,31 @@ func TestExpandArgs(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"--a=ber1", "--d"}, got); diff != "" {
 		t.Errorf("args (-want +got):\n%s", diff)
+	}
+}
+
+func TestMergeArgs(t *testing.T) {
+	tests := []struct {
+		name             string
+		list, more, want []string
+	}{
+		{"one takes the place", []string{"--a=1", "--b=1"}, []string{"--c=2", "--a=2"}, []string{"--a=2", "--b=1", "--c=2"}},
+		{
+			"repeats of the user stay",
+			[]string{"--controllers=*,-lifecycle", "--v=1"},
+			[]string{"--controllers=*", "--feature-gates=A=true", "--controllers=-x", "--feature-gates=B=true"},
+			[]string{"--controllers=*", "--controllers=-x", "--v=1", "--feature-gates=A=true", "--feature-gates=B=true"},
+		},
+		{"repeats of the list stay", []string{"--f=A", "--f=B"}, []string{"--v=1"}, []string{"--f=A", "--f=B", "--v=1"}},
+		{"repeats of the list are replaced", []string{"--f=A", "--v=1", "--f=B"}, []string{"--f=C"}, []string{"--f=C", "--v=1"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := MergeArgs(tt.list, tt.more)
+			if diff := cmp.Diff(tt.want, got); err != nil || diff != "" {
+				t.Errorf("%v, args (-want +got):\n%s", err, diff)
+			}
+		})
 	}
 }
 

@@ -34,6 +34,9 @@ func (p *Profile) validate() field.ErrorList {
 	errs = append(errs, p.validateContainer(nil, p.Container, p.Supports(StaticPod))...)
 	errs = append(errs, p.validateArgs(at("routesArgs"), p.RoutesArgs)...)
 	errs = append(errs, p.validateArgs(at("servingArgs"), p.ServingArgs)...)
+	if p.NodeIPAM != "" {
+		errs = append(errs, oneOf(at("nodeIPAM"), p.NodeIPAM, OnByDefault, OffByDefault)...)
+	}
 	if p.Health != (Health{}) {
 		errs = append(errs, p.Health.validate(at("health"))...)
 	}

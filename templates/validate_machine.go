@@ -14,7 +14,11 @@ func (p *Profile) validateFiles() field.ErrorList {
 		errs = append(errs, p.Config.validate(field.NewPath("config"))...)
 	}
 	for i, c := range p.Credentials {
-		errs = append(errs, c.validate(field.NewPath("credentials").Index(i))...)
+		at := field.NewPath("credentials").Index(i)
+		errs = append(errs, c.validate(at)...)
+		if c.Switch != "" && (p.Config == nil || p.Config.Format == Opaque) {
+			errs = append(errs, field.Forbidden(at.Child("switch"), "there is no configuration file with keys"))
+		}
 	}
 	return errs
 }

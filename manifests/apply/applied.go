@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,9 +11,13 @@ import (
 	"github.com/fluxcd/cli-utils/pkg/object"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/manifests"
 )
@@ -78,28 +83,32 @@ func (list applied) union(set Set, objects []*manifests.Object) applied {
 }
 
 // stale returns what the set loses.
-func (list applied) stale(set Set, objects []*manifests.Object) ([]*manifests.Object, error) {
+func (list applied) stale(ctx context.Context, c client.Client, set Set, objects []*manifests.Object) ([]*manifests.Object, error) {
 	next, lost := list.with(set, objects), applied{}
 	for id, s := range list {
 		if _, kept := next[id]; !kept {
 			lost[id] = s
 		}
 	}
-	return lost.objects()
+	return lost.objects(ctx, c)
 }
 
-// objects returns all of it, with no more than is needed for deletion.
-func (list applied) objects() ([]*manifests.Object, error) {
-	mapper := kinds()
+// objects returns all of it, with no more than is needed for deletion. Of a kind that the API server does not have there is nothing.
+// Where the API server cannot say, an error names what would be left behind.
+func (list applied) objects(ctx context.Context, c client.Client) ([]*manifests.Object, error) {
 	var all []*manifests.Object
 	for _, id := range slices.Sorted(maps.Keys(list)) {
 		m, err := object.ParseObjMetadata(id)
 		if err != nil {
 			return nil, fmt.Errorf("read ConfigMap/%s/%s: %w", v1alpha1.Namespace, v1alpha1.AppliedName, err)
 		}
-		mapping, err := mapper.RESTMapping(m.GroupKind)
+		mapping, err := mappingOf(ctx, c, m.GroupKind)
 		if err != nil {
-			return nil, fmt.Errorf("read ConfigMap/%s/%s: %q: %w", v1alpha1.Namespace, v1alpha1.AppliedName, id, err)
+			return nil, finding.Errorf("delete %s %s: the API server cannot be asked for its kind: %w", m.GroupKind, m.Name, err).
+				WithHint("a newer ccmadm applied it: use that one, or run this again when the API server serves the group %q", m.GroupKind.Group)
+		}
+		if mapping == nil {
+			continue
 		}
 		o := &manifests.Object{}
 		o.SetGroupVersionKind(mapping.GroupVersionKind)
@@ -110,6 +119,66 @@ func (list applied) objects() ([]*manifests.Object, error) {
 	return all, nil
 }
 
+// mappingOf is nil for a kind that the API server does not have: its definition was deleted, and its objects with it. Where there is a
+// definition, a fresh API server does not serve it yet.
+func mappingOf(ctx context.Context, c client.Client, kind schema.GroupKind) (*meta.RESTMapping, error) {
+	mapping, err := c.RESTMapper().RESTMapping(kind)
+	var failed *apiutil.ErrResourceDiscoveryFailed // which passes for a kind that is not there
+	if !meta.IsNoMatchError(err) || errors.As(err, &failed) {
+		return mapping, err
+	}
+	defined, err := first(ctx, c, definition(), func(o map[string]any) bool { return defines(o, kind) })
+	if err == nil && defined != "" {
+		err = fmt.Errorf("it does not serve what CustomResourceDefinition/%s defines", defined)
+	}
+	if err != nil {
+		return nil, err
+	}
+	away, err := first(ctx, c, aggregated(), func(o map[string]any) bool { return isAway(o, kind.Group) })
+	if err == nil && away != "" {
+		err = fmt.Errorf("the server of APIService/%s does not answer", away)
+	}
+	return nil, err
+}
+
+// first is the name of the first object of a kind for which is says yes; empty: there is none.
+func first(ctx context.Context, c client.Client, kind schema.GroupVersionKind, is func(map[string]any) bool) (string, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kind)
+	if err := c.List(ctx, list); err != nil {
+		return "", fmt.Errorf("list %ss: %w", kind.Kind, err)
+	}
+	for _, o := range list.Items {
+		if is(o.Object) {
+			return o.GetName(), nil
+		}
+	}
+	return "", nil
+}
+
+// defines tells whether a CustomResourceDefinition is that of a kind.
+func defines(definition map[string]any, kind schema.GroupKind) bool {
+	group, _, _ := unstructured.NestedString(definition, "spec", "group")
+	name, _, _ := unstructured.NestedString(definition, "spec", "names", "kind")
+	return group == kind.Group && name == kind.Kind
+}
+
+// aggregated is the kind of an API that another server than the API server serves.
+func aggregated() schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"}
+}
+
+// isAway tells whether an APIService has a group whose server does not answer: the API server lists that group without kinds.
+func isAway(service map[string]any, group string) bool {
+	of, _, _ := unstructured.NestedString(service, "spec", "group")
+	_, elsewhere, _ := unstructured.NestedMap(service, "spec", "service")
+	conditions, _, _ := unstructured.NestedSlice(service, "status", "conditions")
+	return of == group && elsewhere && !slices.ContainsFunc(conditions, func(c any) bool {
+		condition, _ := c.(map[string]any)
+		return condition["type"] == "Available" && condition["status"] == "True"
+	})
+}
+
 // removal returns all that was applied, in the order in which it is deleted: then the list of it, and the cluster's
 // record after that, which may be there when the list has gone.
 func removal(ctx context.Context, c client.Client) ([]*manifests.Object, error) {
@@ -117,7 +186,7 @@ func removal(ctx context.Context, c client.Client) ([]*manifests.Object, error) 
 	if err != nil {
 		return nil, err
 	}
-	all, err := list.objects()
+	all, err := list.objects(ctx, c)
 	if err != nil {
 		return nil, err
 	}

@@ -13,17 +13,26 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
-// newManager returns the engine of server-side apply. It never asks the API server which kinds there are: ours are
-// built in, and a control plane that is just coming up has better things to do.
+// newManager returns the engine of server-side apply. It does not ask the API server which kinds there are: ours are built in, and a
+// control plane that is just coming up has better things to do. Others are asked for, which a newer ccmadm has applied.
 func newManager(cfg *rest.Config, force bool) (*ssa.ResourceManager, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS = -1 // the server's priority and fairness is the better limit
 	cfg.WarningHandlerWithContext = rest.NoWarnings{}
-	c, err := client.New(cfg, client.Options{Mapper: kinds()})
+	http, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	server, err := apiutil.NewDynamicRESTMapper(cfg, http)
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	c, err := client.New(cfg, client.Options{HTTPClient: http, Mapper: mapper{kinds(), server}})
 	if err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}
@@ -36,9 +45,23 @@ func newManager(cfg *rest.Config, force bool) (*ssa.ResourceManager, error) {
 	return manager, nil
 }
 
-// kinds maps what this package renders. Anything else is a mistake that the mapper reports.
+// mapper asks the API server for kinds that are not ours alone.
+type mapper struct {
+	meta.RESTMapper
+
+	server meta.RESTMapper
+}
+
+func (m mapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	if found, err := m.RESTMapper.RESTMapping(kind, versions...); err == nil {
+		return found, nil
+	}
+	return m.server.RESTMapping(kind, versions...)
+}
+
+// kinds maps what this package renders.
 func kinds() meta.RESTMapper {
-	crd := schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+	crd := definition()
 	m := meta.NewDefaultRESTMapper([]schema.GroupVersion{ // a kind is found without its version in these only
 		corev1.SchemeGroupVersion, appsv1.SchemeGroupVersion, rbacv1.SchemeGroupVersion, admissionv1.SchemeGroupVersion,
 		crd.GroupVersion(),
@@ -60,6 +83,10 @@ func kinds() meta.RESTMapper {
 	}
 	m.Add(crd, meta.RESTScopeRoot)
 	return m
+}
+
+func definition() schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 }
 
 // polite is a client whose server-side apply does not take fields away from others. The engine always would.

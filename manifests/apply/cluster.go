@@ -100,6 +100,10 @@ func (c *Cluster) apply(ctx context.Context, set Set, objects []*manifests.Objec
 	if err != nil {
 		return nil, err
 	}
+	stale, err := list.stale(ctx, c.manager.Client(), set, objects)
+	if err != nil {
+		return nil, err
+	}
 	// Before, so that an interrupted run leaves no object that is in no list: deletion spares what lacks our label.
 	var noted *ssa.ChangeSetEntry
 	if union := list.union(set, objects); len(union) > len(list) {
@@ -113,10 +117,6 @@ func (c *Cluster) apply(ctx context.Context, set Set, objects []*manifests.Objec
 		return nil, explainConflict(err)
 	}
 	changes := changesOf(applied)
-	stale, err := list.stale(set, objects)
-	if err != nil {
-		return changes, err
-	}
 	deleted, err := c.delete(ctx, stale)
 	changes = append(changes, deleted...)
 	if err != nil {

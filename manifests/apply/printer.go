@@ -64,9 +64,11 @@ func (p *Printer) Apply(ctx context.Context, set Set, objects []*manifests.Objec
 	if err != nil {
 		return nil, err
 	}
-	gone, err := list.stale(set, objects)
-	if err != nil {
-		return nil, err
+	var gone []*manifests.Object
+	if p.manager != nil {
+		if gone, err = list.stale(ctx, p.manager.Client(), set, objects); err != nil {
+			return nil, err
+		}
 	}
 	var changes []Change
 	for _, o := range append(slices.Clone(objects), list.with(set, objects).object()) {

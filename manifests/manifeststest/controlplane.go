@@ -31,8 +31,13 @@ type ControlPlane struct {
 	// Config is that of an administrator, a member of system:masters.
 	Config *rest.Config
 
-	env *envtest.Environment
+	env         *envtest.Environment
+	controllers []*Controllers
 }
+
+// lab names what the lab's programs are made of. `make unit` has the linker set it: the result of a test binary that ran against
+// others is not one of this binary.
+var lab = "any" //nolint:gochecknoglobals // the linker sets it
 
 // Start runs a control plane of the newest version there is. The flags, --name=value, are added to kube-apiserver's.
 func Start(flags ...string) (*ControlPlane, error) { return StartVersion("", flags...) }
@@ -54,7 +59,7 @@ func StartVersion(minor string, flags ...string) (*ControlPlane, error) {
 	cfg, err := env.Start()
 	if err != nil {
 		err = errors.Join(err, env.Stop()) // else etcd outlives a kube-apiserver that did not start
-		return nil, fmt.Errorf("start a control plane (`go run ./test/lab build` makes its binaries): %w", err)
+		return nil, fmt.Errorf("start a control plane (`go run ./test/lab build` makes its binaries; test/lab: %s): %w", lab, err)
 	}
 	return &ControlPlane{Config: cfg, env: env}, nil
 }
@@ -123,5 +128,12 @@ func (c *ControlPlane) Kubeconfig(name string, groups ...string) ([]byte, error)
 	return user.KubeConfig()
 }
 
-// Stop ends both processes and removes what they wrote.
-func (c *ControlPlane) Stop() error { return c.env.Stop() }
+// Stop ends all processes and removes what they wrote.
+func (c *ControlPlane) Stop() error {
+	var err error
+	for _, started := range c.controllers {
+		started.kill()
+		err = errors.Join(err, os.RemoveAll(started.dir))
+	}
+	return errors.Join(err, c.env.Stop())
+}

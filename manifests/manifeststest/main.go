@@ -36,8 +36,7 @@ func Main(m *testing.M, cluster **ControlPlane, flags ...string) int {
 func LeaveOut() (bool, error) {
 	flag.Parse()
 	missing := !testing.Short() && !HaveBinaries()
-	asked := os.Getenv("CCMADM_TEST") == "cluster"
-	if asked || !testing.Short() && !missing {
+	if clusterAsked() || !testing.Short() && !missing {
 		return false, nil
 	}
 	if missing {
@@ -45,6 +44,9 @@ func LeaveOut() (bool, error) {
 	}
 	return true, flag.Set("test.skip", "^(TestCluster|BenchmarkCluster)")
 }
+
+// clusterAsked reports whether nothing may be left out.
+func clusterAsked() bool { return os.Getenv("CCMADM_TEST") == "cluster" }
 
 func run(m *testing.M, err error) int {
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 // as in `make unit`, it fails instead.
 func NeedRoot(t testing.TB) {
 	t.Helper()
-	asked, root := os.Getenv("CCMADM_TEST") == "cluster", os.Geteuid() == 0
+	asked, root := clusterAsked(), os.Geteuid() == 0
 	switch {
 	case asked && !root:
 		t.Fatal("network namespaces need root")

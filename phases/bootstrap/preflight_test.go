@@ -1,6 +1,7 @@
 package bootstrap
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"strings"
@@ -110,7 +111,10 @@ func TestCheckPatches_Joins(t *testing.T) {
 
 func TestCheckPatches(t *testing.T) {
 	const patch = "spec: {template: {metadata: {labels: {team: a}}}}\n"
-	for _, tt := range []struct{ version, dir, file, wantErr string }{
+	const named = `[{op: add, path: /spec/containers/0/command/-, value: "--controllers=*,-service-lb-controller"}]`
+	for _, tt := range []struct{ version, dir, file, patch, wantErr string }{
+		{version: "v1.37.2", dir: "/etc/patches", file: "kube-controller-manager+json.yaml", patch: named, wantErr: "Kubernetes 1.37 ends that"},
+		{version: "v1.36.3", dir: "/etc/patches", file: "kube-controller-manager+json.yaml", patch: named},
 		{version: "v1.37.2", dir: "/etc/patches", file: "kubeproxydaemonset.yaml"},
 		{version: "v1.36.3", dir: "/etc/patches", file: "kubeproxydaemonset.yaml", wantErr: "which is known since 1.37"},
 		{version: "v1.36.3", dir: "/etc/patches", file: "kube-apiserver.yaml"},
@@ -120,7 +124,7 @@ func TestCheckPatches(t *testing.T) {
 		t.Run(tt.version+" "+tt.file, func(t *testing.T) {
 			m, runner := machinetest.New(t)
 			runner.Answers["kubeadm version"] = tt.version + "\n"
-			machinetest.Put(t, m, "/etc/patches/"+tt.file, patch)
+			machinetest.Put(t, m, "/etc/patches/"+tt.file, cmp.Or(tt.patch, patch))
 			config := phasestest.InitConfig
 			if tt.dir != "" {
 				config = strings.Replace(config, "nodeRegistration:", "patches: {directory: "+tt.dir+"}\nnodeRegistration:", 1)

@@ -64,6 +64,7 @@ func readCloudFiles(ctx context.Context, r *workflow.Run, s *settings.Settings) 
 	if err != nil || files != nil && inventory == "" && !named {
 		return files, err
 	}
+	given := files == nil || named // by this run: those in use are not
 	if files == nil {
 		if files, err = ReadFiles(&s.CloudConfiguration, s.Profile, r.Getenv); err != nil {
 			return nil, err
@@ -75,8 +76,16 @@ func readCloudFiles(ctx context.Context, r *workflow.Run, s *settings.Settings) 
 			return nil, err
 		}
 	}
-	if err := s.Profile.CheckConfig(files, s.CloudConfig.File); err != nil {
-		return nil, &finding.Error{Code: finding.ExitUsage, Err: err}
+	wrong := s.Profile.CheckConfig(files, s.CloudConfig.File)
+	if given {
+		elsewhere, err := othersCredentials(r.Env, s)
+		if err != nil {
+			return nil, err
+		}
+		wrong = errors.Join(wrong, s.Profile.CheckNamed(files, elsewhere...))
+	}
+	if wrong != nil {
+		return nil, &finding.Error{Code: finding.ExitUsage, Err: wrong}
 	}
 	if r.CheckFiles != nil {
 		if err := r.CheckFiles(s.Profile.Name, checked); err != nil {
@@ -84,6 +93,30 @@ func readCloudFiles(ctx context.Context, r *workflow.Run, s *settings.Settings) 
 		}
 	}
 	return files, nil
+}
+
+// othersCredentials are those that a static pod finds on this machine, and that ccmadm has not written: its own it removes
+// where they are no longer given.
+func othersCredentials(env *workflow.Env, s *settings.Settings) ([]string, error) {
+	if s.Mode != config.ModeStaticPod {
+		return nil, nil
+	}
+	state, err := workflow.MachineState(env)
+	if err != nil {
+		return nil, err
+	}
+	var keys []string
+	for _, c := range s.Profile.Credentials {
+		path := filepath.Join(machine.CloudConfigDir, c.Key)
+		there, err := env.Machine.Exists(path)
+		if err != nil {
+			return nil, err
+		}
+		if there && !slices.Contains(state.Files, path) {
+			keys = append(keys, c.Key)
+		}
+	}
+	return keys, nil
 }
 
 // CheckCloudConfig reads the provider's files, and checks them as far as the profile and the caller know them.
@@ -97,6 +130,7 @@ func CheckCloudConfig(ctx context.Context, r *workflow.Run) error {
 	if err != nil {
 		return err
 	}
+	warnUnused(r, s, files)
 	if err := record.RefuseLostCredentials(r.Host, s, files); err != nil {
 		return err
 	}
@@ -104,6 +138,21 @@ func CheckCloudConfig(ctx context.Context, r *workflow.Run) error {
 		return err
 	}
 	return checkInventory(ctx, r, s)
+}
+
+// warnUnused names the provider's variables in the environment that a run ignores, since it goes by the files that are in use: an
+// administrator who sets one expects that it replaces the credential.
+func warnUnused(r *workflow.Run, s *settings.Settings, files map[string][]byte) {
+	names := s.Profile.CredentialEnv()
+	for _, key := range slices.Sorted(maps.Keys(names)) {
+		value := strings.TrimSpace(r.Getenv(names[key]))
+		named := func(c config.Credential) bool { return c.Key == key }
+		if value == "" || value == strings.TrimSpace(string(files[key])) || slices.ContainsFunc(r.Said.Credentials, named) {
+			continue
+		}
+		r.Sayf("warning, environment variable %s has no effect on an existing cluster: `ccmadm apply -f FILE` with "+
+			"`credentials: [{key: %s, env: %[1]s}]` applies it", names[key], key)
+	}
 }
 
 // storedFiles are what a second run goes by that names no file: the environment of whoever runs it may be for another

@@ -35,18 +35,18 @@ func CheckImages(ctx context.Context, r *workflow.Run) error {
 	if err != nil {
 		return err
 	}
-	var absent []string
+	var absent []templates.ReleasedImage
+	var refs []string
 	for _, image := range images {
-		if has, err := r.Machine.HasImage(ctx, image); err != nil {
-			r.Sayf("warning, whether this machine has image %s is unknown: %v", image, err)
+		if has, err := r.Machine.HasImage(ctx, image.Ref); err != nil {
+			r.Sayf("warning, whether this machine has image %s is unknown: %v", image.Ref, err)
 		} else if !has {
-			absent = append(absent, image)
+			absent, refs = append(absent, image), append(refs, image.Ref)
 		}
 	}
 	if len(absent) > 0 && templates.Unpublished(r.Version) {
 		return finding.Errorf("this build has no published image: ccmadm %s is no release, and %s was not imported on this machine",
-			r.Version, strings.Join(absent, ", ")).
-			WithHint("--image names another one; `ccmadm images load FILE` imports an archive; or use a release of ccmadm")
+			r.Version, strings.Join(refs, ", ")).WithHint("%s; or use a release of ccmadm", otherWays(r, absent...))
 	}
 	for _, image := range absent {
 		if err := pull(ctx, r, image); err != nil {
@@ -57,23 +57,37 @@ func CheckImages(ctx context.Context, r *workflow.Run) error {
 }
 
 // pull brings an image to this machine. A dry run leaves it out, as it would take minutes and space.
-func pull(ctx context.Context, r *workflow.Run, image string) error {
+func pull(ctx context.Context, r *workflow.Run, image templates.ReleasedImage) error {
 	if r.DryRun {
 		return nil
 	}
-	r.Sayf("pulling image %s", image)
+	r.Sayf("pulling image %s", image.Ref)
 	ctx, cancel := context.WithTimeout(ctx, pullPatience)
 	defer cancel()
-	asked, err := r.Machine.PullImage(ctx, image)
+	asked, err := r.Machine.PullImage(ctx, image.Ref)
 	if err == nil {
 		return nil
 	}
 	if !asked {
-		r.Sayf("warning, whether image %s can be pulled is unknown: %v", image, err)
+		r.Sayf("warning, whether image %s can be pulled is unknown: %v", image.Ref, err)
 		return nil
 	}
-	return finding.Errorf("image %s is not on this machine and cannot be pulled: %w", image, err).
-		WithHint("`ccmadm images load FILE` imports an archive, --image-repository names a mirror, --image another image")
+	return finding.Errorf("image %s is not on this machine and cannot be pulled: %w", image.Ref, err).WithHint("%s", otherWays(r, image))
+}
+
+// otherWays are those to images that no registry gives. Only kubeadm's flag of init names a mirror: in an existing cluster it is kubeadm's
+// configuration that does.
+func otherWays(r *workflow.Run, images ...templates.ReleasedImage) string {
+	ways := []string{"`ccmadm images load FILE` imports an archive"}
+	if !r.Existing {
+		ways = append(ways, "--image-repository names a mirror")
+	}
+	for _, i := range images {
+		if i.Field != "" {
+			ways = append(ways, i.Field+" in the CloudConfiguration names another image")
+		}
+	}
+	return strings.Join(ways, "; ")
 }
 
 // runsPods tells whether this machine is a control plane, or becomes one.

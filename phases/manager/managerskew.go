@@ -67,13 +67,13 @@ func runningImage(ctx context.Context, env *workflow.Env, s *settings.Settings) 
 		if err != nil || pod == nil || len(pod.Spec.Containers) == 0 {
 			return "", err
 		}
-		return pod.Spec.Containers[0].Image, nil
+		return templates.OwnContainer(&pod.Spec, v1alpha1.Component).Image, nil
 	}
 	pod, err := record.ReadStaticPod(env.Machine, machine.CCMManifest)
 	if err != nil || pod == nil || len(pod.Spec.Containers) == 0 {
 		return "", nil //nolint:nilerr // what is no pod runs nowhere, and --force replaces it
 	}
-	return pod.Spec.Containers[0].Image, nil
+	return templates.OwnContainer(&pod.Spec, v1alpha1.Component).Image, nil
 }
 
 // serversAsked are the versions of the API servers that the manager may ask, by Node: a static pod that goes by this
