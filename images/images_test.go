@@ -141,27 +141,6 @@ func TestSave(t *testing.T) {
 	}
 }
 
-func TestComplete(t *testing.T) {
-	const digest = "@sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-	for ref, want := range map[string]string{
-		"calico/node:v3.31.0":           "docker.io/calico/node:v3.31.0",
-		"nginx":                         "docker.io/library/nginx:latest",
-		"nginx:1" + digest:              "docker.io/library/nginx" + digest,
-		"docker.io/nginx:1":             "docker.io/library/nginx:1",
-		"index.docker.io/library/nginx": "docker.io/library/nginx:latest",
-		"localhost/own:v1":              "localhost/own:v1",
-		"localhost:5000/own":            "localhost:5000/own:latest",
-		"quay.io/x/y" + digest:          "quay.io/x/y" + digest,
-		"registry.k8s.io/pause:3.10":    "registry.k8s.io/pause:3.10",
-		"Calico/node:v3":                "",
-		"":                              "",
-	} {
-		if got, err := Complete(ref); got != want || (err != nil) != (want == "") {
-			t.Errorf("%q: got %q and %v, want %q", ref, got, err, want)
-		}
-	}
-}
-
 // hub plays Docker Hub.
 type hub struct {
 	Registries

@@ -16,6 +16,8 @@ import (
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 // layout opens the files of one OCI image layout by their names in it.
@@ -118,15 +120,21 @@ func (f *found) document(digest v1.Hash) (Document, error) {
 
 // found is an image in a layout.
 type found struct {
+	path string // of the layout
 	in   layout
 	root v1.Descriptor
+	// twice says that another layout has another image of that name.
+	twice error
 }
 
 // Folder has the images of the OCI image layouts in a folder: below it, unpacked or as *.tar, or the folder itself. A folder
-// of a release of ccmadm is one.
+// of a release of ccmadm is one: if it has a list of digests, only archives that are in the list are used.
 type Folder struct {
 	path   string
 	images map[string]found
+	sums   *sums
+	// unused says why files cannot be read, and which images have no complete reference: they matter if an image is missing.
+	unused []error
 	close  []io.Closer
 }
 
@@ -134,12 +142,16 @@ var _ Source = (*Folder)(nil)
 
 // OpenFolder lists the images of a folder. Archives that are no OCI image layout are left out. The caller closes it.
 func OpenFolder(dir string) (*Folder, error) {
-	f := &Folder{path: dir, images: map[string]found{}}
 	candidates := []string{dir}
 	list, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
+	sums, err := readSums(dir)
+	if err != nil {
+		return nil, err
+	}
+	f := &Folder{path: dir, images: map[string]found{}, sums: sums}
 	for _, e := range list {
 		if e.IsDir() || strings.HasSuffix(e.Name(), ".tar") {
 			candidates = append(candidates, filepath.Join(dir, e.Name()))
@@ -147,7 +159,7 @@ func OpenFolder(dir string) (*Folder, error) {
 	}
 	for _, path := range candidates {
 		if err := f.add(path); err != nil {
-			return nil, errors.Join(fmt.Errorf("read %s: %w", path, err), f.Close())
+			f.unused = append(f.unused, fmt.Errorf("read %s: %w", path, err))
 		}
 	}
 	return f, nil
@@ -163,15 +175,25 @@ func (f *Folder) add(path string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+	if err == nil {
+		err = f.sums.check(l)
+	}
 	if err != nil {
 		return err
 	}
 	for _, d := range list {
-		name := nameOf(d)
-		if other, twice := f.images[name]; twice && other.root.Digest != d.Digest {
-			return fmt.Errorf("image %s is there twice, as %s and as %s", name, other.root.Digest, d.Digest)
+		name, complete := nameOf(d)
+		image, known := f.images[name]
+		switch {
+		case !complete:
+			f.unused = append(f.unused, fmt.Errorf("read %s: the name of image %s is %q: want a complete reference", path, d.Digest, name))
+			continue
+		case !known:
+			image = found{path: path, in: l, root: d}
+		case image.root.Digest != d.Digest:
+			image.twice = fmt.Errorf("it is there twice, in %s as %s and in %s as %s", image.path, image.root.Digest, path, d.Digest)
 		}
-		f.images[name] = found{l, d}
+		f.images[name] = image
 	}
 	return nil
 }
@@ -194,13 +216,13 @@ func openLayout(path string) (layout, io.Closer, error) {
 	return p, file, nil
 }
 
-// nameOf is the complete reference of an image in an index.json, or what else there is of a name: a tag alone is none.
-func nameOf(d v1.Descriptor) string {
-	name := cmp.Or(d.Annotations[nameAnnotation], d.Annotations[refAnnotation])
-	if complete, err := Complete(name); err == nil && strings.ContainsAny(name, "/:") {
-		return complete
+// nameOf is the complete reference of an image in an index.json, or what else there is of a name: a tag alone is no reference.
+func nameOf(d v1.Descriptor) (name string, complete bool) {
+	name = cmp.Or(d.Annotations[nameAnnotation], d.Annotations[refAnnotation])
+	if ref, err := machine.CompleteReference(name); err == nil && strings.ContainsAny(name, "/:") {
+		return ref, true
 	}
-	return name
+	return name, false
 }
 
 // Close closes the files of the folder.
@@ -225,8 +247,13 @@ func (f *Folder) Names() []string {
 // Root reads what a reference names.
 func (f *Folder) Root(_ context.Context, ref string) (Document, error) {
 	image, is := f.images[ref]
-	if !is {
+	switch {
+	case !is && len(f.unused) > 0: // one of those may be it
+		return Document{}, fmt.Errorf("look in %s: no image that can be used has this name:\n%w", f.path, errors.Join(f.unused...))
+	case !is:
 		return Document{}, fmt.Errorf("look in %s: %w", f.path, ErrMissing)
+	case image.twice != nil:
+		return Document{}, fmt.Errorf("look in %s: %w", f.path, image.twice)
 	}
 	return image.document(image.root.Digest)
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"slices"
@@ -37,7 +38,7 @@ func Open(ctx context.Context, file *os.File) (*Archive, error) {
 	a, err := open(ctx, file)
 	if err != nil {
 		hint := "`ccmadm images save` writes such archives"
-		if errors.Is(err, errShort) {
+		if errors.Is(err, errShort) || errors.Is(err, errDigest) {
 			hint = "an older ccmadm wrote it: run `ccmadm images save` of this one again"
 		}
 		return nil, finding.Usagef("read archive %s: %w", file.Name(), err).WithHint("%s; nothing was imported", hint)
@@ -67,14 +68,14 @@ func open(ctx context.Context, file *os.File) (*Archive, error) {
 		if name == "" || finding.Clean(name) != name || strings.ContainsAny(name, " ,\t") {
 			return nil, fmt.Errorf("image %s: its annotation %s has no reference: %q", d.Digest, nameAnnotation, finding.Clean(name))
 		}
-		complete, err := Complete(name)
+		complete, err := machine.CompleteReference(name)
 		if err == nil && complete != name { // the kubelet would not find it
 			err = fmt.Errorf("%w %s", errShort, complete)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("image %s: %w", name, err)
 		}
-		source.images[name] = found{l, d}
+		source.images[name] = found{in: l, root: d}
 		one, err := check(ctx, source, name)
 		if err != nil {
 			return nil, fmt.Errorf("image %s: %w", name, err)
@@ -85,22 +86,38 @@ func open(ctx context.Context, file *os.File) (*Archive, error) {
 	return a, nil
 }
 
-// check compares all blobs of an image.
+// check compares all blobs of an image. Under a digest, its index lists architectures that the archive has not.
 func check(ctx context.Context, from Source, name string) (archived, error) {
 	r, err := resolve(ctx, from, name, nil)
 	if err != nil {
 		return archived{}, err
 	}
+	_, byDigest := digestOf(name)
 	one := archived{name: name}
+	var lacks error
 	for _, i := range r.images {
-		one.archs = append(one.archs, i.arch)
-		for _, p := range i.parts {
-			if err := copyBlob(ctx, io.Discard, from, part{size: p.Size, ref: name}, p.Digest); err != nil {
-				return one, fmt.Errorf("read %s: %w", p.Digest, err)
-			}
+		switch err := compare(ctx, from, name, i); {
+		case byDigest && errors.Is(err, fs.ErrNotExist):
+			lacks = err
+		case err != nil:
+			return one, err
+		default:
+			one.archs = append(one.archs, i.arch)
 		}
 	}
+	if len(one.archs) == 0 {
+		return one, lacks
+	}
 	return one, nil
+}
+
+func compare(ctx context.Context, from Source, name string, i image) error {
+	for _, p := range i.parts {
+		if err := copyBlob(ctx, io.Discard, from, part{size: p.Size, ref: name}, p.Digest); err != nil {
+			return fmt.Errorf("read %s: %w", p.Digest, err)
+		}
+	}
+	return nil
 }
 
 // Names lists the images, in the order of the archive.

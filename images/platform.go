@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -31,13 +32,23 @@ type resolved struct {
 	ref    string
 	root   Document
 	images []image
+	// rest are manifests that the root lists beside those of the images. There are some under a reference by digest alone: the root of a
+	// tag is without them.
+	rest []v1.Descriptor
 }
+
+// errDigest is other content than what a reference by digest names, as an older [Save] wrote it for fewer architectures.
+var errDigest = errors.New("its digest is")
 
 // resolve reads the manifests of a reference for Linux: of these architectures, or of all if none is given.
 func resolve(ctx context.Context, from Source, ref string, archs []string) (*resolved, error) {
 	root, err := from.Root(ctx, ref)
 	if err != nil {
 		return nil, err
+	}
+	digest, byDigest := digestOf(ref)
+	if got := descriptorOf(root).Digest.String(); byDigest && got != digest {
+		return nil, fmt.Errorf("%w %s", errDigest, got)
 	}
 	found := &resolved{ref: ref, root: root}
 	if !root.Type.IsIndex() {
@@ -54,62 +65,101 @@ func resolve(ctx context.Context, from Source, ref string, archs []string) (*res
 	if err != nil {
 		return nil, fmt.Errorf("parse its index: %w", err)
 	}
-	kept := slices.DeleteFunc(slices.Clone(index.Manifests), func(d v1.Descriptor) bool {
-		return d.Platform == nil || d.Platform.OS != "linux" || len(archs) > 0 && !slices.Contains(archs, d.Platform.Architecture)
-	})
-	for _, d := range kept {
-		manifest, err := from.Manifest(ctx, ref, d.Digest)
-		if err != nil {
-			return nil, fmt.Errorf("read its manifest %s for %s: %w", d.Digest, d.Platform, err)
-		}
-		if err := sameDigest(d.Digest, manifest.Data); err != nil {
-			return nil, err
-		}
-		one, err := parts(manifest)
+	kept := []v1.Descriptor{}
+	for _, d := range index.Manifests {
+		one, wanted, err := child(ctx, from, ref, d, archs)
 		if err != nil {
 			return nil, err
 		}
-		one.arch, one.descriptor = d.Platform.Architecture, d
-		found.images = append(found.images, one)
+		if wanted {
+			kept, found.images = append(kept, d), append(found.images, one)
+		} else {
+			found.rest = append(found.rest, d)
+		}
 	}
-	if len(kept) < len(index.Manifests) {
-		index.Manifests = kept
-		if found.root.Data, err = json.Marshal(index); err != nil {
-			return nil, err
-		}
+	if byDigest || len(found.rest) == 0 {
+		return found, nil
+	}
+	index.Manifests, found.rest = kept, nil
+	if found.root.Data, err = json.Marshal(index); err != nil {
+		return nil, err
 	}
 	return found, nil
 }
 
-// readImage is for a reference without an index: the image's own configuration says for what it is.
+// child reads an image of an index. It is not wanted for another system than Linux, and for another architecture than these, if there
+// are some. An index need not say for what its images are: their own configurations do.
+func child(ctx context.Context, from Source, ref string, d v1.Descriptor, archs []string) (one image, wanted bool, err error) {
+	wants := func(system, arch string) bool {
+		return system == "linux" && (len(archs) == 0 || slices.Contains(archs, arch))
+	}
+	if d.Platform != nil && !wants(d.Platform.OS, d.Platform.Architecture) || d.Platform == nil && !d.MediaType.IsImage() {
+		return one, false, nil
+	}
+	manifest, err := from.Manifest(ctx, ref, d.Digest)
+	if err != nil {
+		return one, false, fmt.Errorf("read its manifest %s: %w", d.Digest, err)
+	}
+	if err := sameDigest(d.Digest, manifest.Data); err != nil {
+		return one, false, err
+	}
+	if one, err = parts(manifest); err != nil {
+		return one, false, err
+	}
+	one.descriptor = d
+	if d.Platform != nil {
+		one.arch = d.Platform.Architecture
+		return one, true, nil
+	}
+	if !one.parts[0].MediaType.IsConfig() { // of a signature, say
+		return one, false, nil
+	}
+	config, err := configuration(ctx, from, ref, one)
+	if err != nil {
+		return one, false, err
+	}
+	one.arch = config.Architecture
+	return one, wants(config.OS, config.Architecture), nil
+}
+
+// readImage is for a reference without an index.
 func readImage(ctx context.Context, from Source, ref string, manifest Document) (image, error) {
 	one, err := parts(manifest)
 	if err != nil {
 		return one, err
 	}
-	blob, err := from.Blob(ctx, ref, one.parts[0].Digest)
+	config, err := configuration(ctx, from, ref, one)
 	if err != nil {
-		return one, fmt.Errorf("read its configuration: %w", err)
-	}
-	data, err := io.ReadAll(io.LimitReader(blob, maxDocument))
-	if closed := blob.Close(); err == nil {
-		err = closed
-	}
-	if err != nil {
-		return one, fmt.Errorf("read its configuration: %w", err)
-	}
-	if err := sameDigest(one.parts[0].Digest, data); err != nil {
 		return one, err
-	}
-	config, err := v1.ParseConfigFile(bytes.NewReader(data))
-	if err != nil {
-		return one, fmt.Errorf("parse its configuration: %w", err)
 	}
 	if config.OS != "linux" {
 		return one, fmt.Errorf("it is for %q, want linux", config.OS)
 	}
 	one.arch, one.descriptor = config.Architecture, descriptorOf(manifest)
 	return one, nil
+}
+
+// configuration reads the image's own, which says for what it is.
+func configuration(ctx context.Context, from Source, ref string, one image) (*v1.ConfigFile, error) {
+	blob, err := from.Blob(ctx, ref, one.parts[0].Digest)
+	if err != nil {
+		return nil, fmt.Errorf("read its configuration: %w", err)
+	}
+	data, err := io.ReadAll(io.LimitReader(blob, maxDocument))
+	if closed := blob.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read its configuration: %w", err)
+	}
+	if err := sameDigest(one.parts[0].Digest, data); err != nil {
+		return nil, err
+	}
+	config, err := v1.ParseConfigFile(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("parse its configuration: %w", err)
+	}
+	return config, nil
 }
 
 func parts(manifest Document) (image, error) {
@@ -160,6 +210,12 @@ func mediaType(said types.MediaType, data []byte) types.MediaType {
 		return types.OCIImageIndex
 	}
 	return types.OCIManifestSchema1
+}
+
+// digestOf is the digest in a reference by digest. What has that name has that digest, on every machine.
+func digestOf(ref string) (digest string, is bool) {
+	_, digest, is = strings.Cut(ref, "@")
+	return digest, is
 }
 
 // tagOf is the end of a reference, for tools that know images by it alone.

@@ -44,20 +44,6 @@ type Registries struct {
 
 var _ Source = Registries{}
 
-// Complete returns the reference by which the kubelet and containerd know an image, where a shorter one is given: x is
-// docker.io/library/x:latest, and a tag beside a digest is left out. An error says that it is no reference.
-func Complete(ref string) (string, error) {
-	parsed, err := name.ParseReference(ref)
-	if err != nil {
-		return "", err
-	}
-	rest, is := strings.CutPrefix(parsed.Name(), name.DefaultRegistry+"/")
-	if !is || strings.HasPrefix(ref, "localhost/") { // which the library takes for a user of Docker Hub
-		return rest, nil
-	}
-	return "docker.io/" + rest, nil
-}
-
 // Root asks for the index or the manifest of a tag or a digest.
 func (r Registries) Root(ctx context.Context, ref string) (Document, error) {
 	parsed, err := name.ParseReference(ref)

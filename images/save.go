@@ -15,6 +15,8 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 // The annotations by which an index.json names its images: containerd goes by the first, other tools by the second.
@@ -37,15 +39,16 @@ type part struct {
 }
 
 // Save writes the images of these references, for these architectures of Linux, into out as an OCI image layout in a tar. There
-// they have their complete references. The errors name each reference that the source lacks, lacks for an architecture, or cannot
-// be asked for. Then nothing was written.
+// they have their complete references. An index under a tag is written without what is for others; under a digest it is written as it
+// is, without their layers. The errors name each reference that the source lacks, lacks for an architecture, or cannot be asked for.
+// Then nothing was written.
 func Save(ctx context.Context, out io.Writer, from Source, refs, archs []string) error {
 	index := v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex, Manifests: []v1.Descriptor{}}
 	parts := map[v1.Hash]part{}
 	var names []string
 	var failed []error
 	for _, ref := range refs {
-		name, err := Complete(ref)
+		name, err := machine.CompleteReference(ref)
 		if err != nil {
 			failed = append(failed, fmt.Errorf("save image %s: %w", ref, err))
 		}
@@ -67,19 +70,44 @@ func Save(ctx context.Context, out io.Writer, from Source, refs, archs []string)
 		root.Annotations = map[string]string{nameAnnotation: ref, refAnnotation: tagOf(ref)}
 		index.Manifests = append(index.Manifests, root)
 		parts[root.Digest] = part{size: root.Size, data: r.root.Data}
-		for _, i := range r.images {
-			parts[i.descriptor.Digest] = part{size: int64(len(i.manifest.Data)), data: i.manifest.Data}
-			for _, p := range i.parts {
-				if _, is := parts[p.Digest]; !is {
-					parts[p.Digest] = part{size: p.Size, ref: ref}
-				}
-			}
+		if err := r.collect(ctx, from, parts); err != nil {
+			failed = append(failed, fmt.Errorf("save image %s: %w", ref, err))
 		}
 	}
 	if len(failed) > 0 {
 		return joined(failed)
 	}
 	return writeArchive(ctx, out, from, index, parts)
+}
+
+// collect adds the files of the images. Of the rest it adds manifests and configurations: containerd reads those of other machines, such
+// as linux/386 on linux/amd64.
+func (r *resolved) collect(ctx context.Context, from Source, files map[v1.Hash]part) error {
+	blobs := func(list []v1.Descriptor) {
+		for _, d := range list {
+			if _, is := files[d.Digest]; !is {
+				files[d.Digest] = part{size: d.Size, ref: r.ref}
+			}
+		}
+	}
+	for _, i := range r.images {
+		files[i.descriptor.Digest] = part{size: int64(len(i.manifest.Data)), data: i.manifest.Data}
+		blobs(i.parts)
+	}
+	for _, d := range r.rest {
+		manifest, err := from.Manifest(ctx, r.ref, d.Digest)
+		if err != nil {
+			return fmt.Errorf("read its manifest %s: %w", d.Digest, err)
+		}
+		if err := sameDigest(d.Digest, manifest.Data); err != nil {
+			return err
+		}
+		files[d.Digest] = part{size: int64(len(manifest.Data)), data: manifest.Data}
+		if i, err := parts(manifest); err == nil { // else it is an index
+			blobs(i.parts[:1])
+		}
+	}
+	return nil
 }
 
 func writeArchive(ctx context.Context, out io.Writer, from Source, index v1.IndexManifest, parts map[v1.Hash]part) error {

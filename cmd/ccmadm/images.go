@@ -181,7 +181,8 @@ func newImagesSave(s workflow.Streams) *cobra.Command {
 		Use:   "save --provider NAME -o FILE",
 		Short: "Write the images of a provider and of ccmadm into one archive",
 		Long: `Writes an OCI image layout in a tar, for "ccmadm images load". The images come from their registries, with the credentials that
-"docker login" wrote, or from a folder: that of a release of ccmadm, or of OCI image layouts. Every blob is compared with its digest.
+"docker login" wrote, or from a folder: that of a release of ccmadm, or of OCI image layouts. Every blob is compared with its digest,
+and if the folder has SHA256SUMS, each archive with that of the list. Its signature is not verified.
 The same images give the same bytes. If an image is missing, no file is written.`,
 		Example: "  ccmadm images save --provider onprem --arch amd64,arm64 -o images.tar\n" +
 			"  ccmadm images save --provider onprem --from dist -o images.tar",
@@ -189,6 +190,10 @@ The same images give the same bytes. If an image is missing, no file is written.
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file == "" {
 				return finding.Usagef("--output is missing: it names the archive that is written")
+			}
+			if file == output.JSON || file == output.YAML {
+				return finding.Usagef("read --output: %q is a format: want the name of the archive", file).
+					WithHint("-o images.tar; `ccmadm images list -o %s` lists the images", file)
 			}
 			if err := checkArchs(archs); err != nil {
 				return err
@@ -267,6 +272,9 @@ idempotent: images that containerd has are reported as unchanged. A node that fa
 			if len(args) != 1 {
 				return finding.Usagef("%s: want one archive, got %d arguments", cmd.CommandPath(), len(args)).WithHint("%s --help", cmd.CommandPath())
 			}
+			if err := l.check(cmd.Flags()); err != nil {
+				return err
+			}
 			return usage.Observed(l.load(cmd.Context(), args[0]))
 		},
 	}
@@ -341,7 +349,7 @@ func (l *imageLoader) local(ctx context.Context, source string) (file *os.File, 
 		return file, nil
 	}
 	sum, err := images.FileDigest(file)
-	if err == nil && sum != l.sum {
+	if err == nil && !strings.EqualFold(sum, l.sum) {
 		err = finding.Usagef("read archive: its SHA-256 is %s, want %s", sum, l.sum).WithHint("nothing was imported")
 	}
 	if err != nil {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
@@ -165,6 +167,8 @@ func TestImagesLoad_BadInput(t *testing.T) {
 	if err := os.WriteFile(file, []byte("no tar"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	digest := sha256.Sum256([]byte("no tar"))
+	sum := hex.EncodeToString(digest[:])
 	for _, tt := range []struct {
 		args    []string
 		wantErr string
@@ -176,6 +180,13 @@ func TestImagesLoad_BadInput(t *testing.T) {
 		{args: []string{filepath.Join(dir, "none.tar")}, wantErr: "no such file"},
 		{args: []string{"-", "--sha256=00"}, wantErr: "its SHA-256 is"},
 		{args: []string{"http://127.0.0.1:1/x"}, wantErr: "--sha256 is missing"},
+		{args: []string{file, "--sha256=" + strings.ToUpper(sum)}, wantErr: "read archive " + file},
+		{args: []string{file, "--node-image=x"}, wantErr: "read --node-image: it is for --via"},
+		{args: []string{file, "--ssh-user=root"}, wantErr: "read --ssh-user: it is for --via"},
+		{args: []string{file, "--parallel=4"}, wantErr: "read --parallel: it is for --via"},
+		{args: []string{file, "--skip=w1"}, wantErr: "read --skip: it is for --via"},
+		{args: []string{file, "--address=192.0.2.1"}, wantErr: "read --address: it is for --via"},
+		{args: []string{file, "--kubeconfig=x"}, wantErr: "read --kubeconfig: it is for --via"},
 	} {
 		_, code, err := runImages(t, "no tar", append([]string{"load"}, tt.args...)...)
 		if err == nil || !strings.Contains(err.Error(), tt.wantErr) || code != finding.ExitUsage {
