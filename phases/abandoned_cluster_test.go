@@ -1,6 +1,7 @@
 package phases
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -30,8 +31,32 @@ func TestCluster_Apply_ClosesWhatWasKilled(t *testing.T) {
 	if len(runs) != 2 || runs[0].State != journal.CutShort || runs[1].State != journal.Done {
 		t.Errorf("the journal says\n%s", text)
 	}
-	if want := "run 1 of the journal was cut short"; !strings.Contains(out, want) {
+	if want := "run 1 of the journal was cut short or failed"; !strings.Contains(out, want) {
 		t.Errorf("it does not say %q\n%s", want, out)
+	}
+}
+
+// A rollback that was stopped in its wait is Failed, with nothing left to change: the same rollback closes it, and can be undone then.
+func TestCluster_Rollback_ClosesWhatHasFailed(t *testing.T) {
+	m := existingtest.Living(t)
+	client := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config)
+	run, err := journal.Open(t.Context(), client, journal.Run{Command: "rollback 1", Machine: "cp1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := run.End(t.Context(), context.Canceled); err != nil {
+		t.Fatal(err)
+	}
+	out, changed, err := existingtest.ApplyRun(t, m, "", workflow.Inputs{Command: "rollback 1"})
+	if err != nil || changed {
+		t.Fatalf("changed %v, %v\n%s", changed, err, out)
+	}
+	runs, text := phasestest.JournalOf(t)
+	if len(runs) != 2 || runs[0].State != journal.Failed || runs[1].State != journal.Done || runs[1].Command != "rollback 1" {
+		t.Errorf("the journal says\n%s", text)
+	}
+	if workflow.LeftOpen(runs, "rollback 1") != nil {
+		t.Error("it is open still")
 	}
 }
 
@@ -51,6 +76,7 @@ func TestCluster_Apply_LeavesWhatWasKilled(t *testing.T) {
 				t.Fatal(err)
 			}
 			phasestest.Abandon(t, client)
+			phasestest.AddNode(t, client, "cp2", "192.0.2.12", nil) // a run of one that is gone would be closed
 			o := workflow.Inputs{Command: "apply", Existing: true}
 			r, out := phasestest.Run{Inputs: o}.Must(t, m)
 			list := slices.DeleteFunc(tt.list, func(p workflow.Phase) bool { return p.Name == "rollout" })

@@ -1,8 +1,10 @@
 package phases
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,6 +17,7 @@ import (
 	"github.com/ccmadm/ccmadm/machine/machinetest"
 	"github.com/ccmadm/ccmadm/phases/adoption"
 	"github.com/ccmadm/ccmadm/phases/existingtest"
+	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/manager"
 	"github.com/ccmadm/ccmadm/phases/phasestest"
 	"github.com/ccmadm/ccmadm/phases/workflow"
@@ -95,5 +98,33 @@ func TestCluster_Apply_CutShortBehindEachPhase(t *testing.T) {
 				slices.Reverse(modes)
 			}
 		})
+	}
+}
+
+// What has failed on another control plane is repeated there; where that has left the cluster, nothing is left to repeat.
+func TestCluster_Apply_ClosesARunOfAMachineThatIsGone(t *testing.T) {
+	m := existingtest.Living(t)
+	client := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config)
+	failed, err := journal.Open(t.Context(), client, journal.Run{Command: "apply", Machine: "cp2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := failed.End(t.Context(), errors.New("the static pod does not start")); err != nil {
+		t.Fatal(err)
+	}
+	apply := func(want string) {
+		t.Helper()
+		if out, _, err := existingtest.ApplyRun(t, m, "", workflow.Inputs{Command: "apply"}); err != nil || !strings.Contains(out, want) {
+			t.Errorf("%v, want %q\n%s", err, want, out)
+		}
+	}
+	phasestest.AddNode(t, client, "cp2", "192.0.2.12", nil)
+	apply("run 1, ccmadm apply on cp2, has not succeeded: unless it is under way, repeat it there")
+	if err := client.CoreV1().Nodes().Delete(t.Context(), "cp2", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	apply("run 1 of the journal was cut short or failed, and nothing was left to change: closed")
+	if runs, text := phasestest.JournalOf(t); workflow.LeftOpen(runs, "apply") != nil {
+		t.Errorf("the journal says\n%s", text)
 	}
 }

@@ -121,7 +121,7 @@ func TestCluster_Apply_TwoAtATime(t *testing.T) {
 func TestCluster_Apply_ToWhatWasShown(t *testing.T) {
 	m := existingtest.Living(t)
 	begun := func(o workflow.Inputs) *workflow.Run {
-		o.Existing, o.Command = true, "rollback"
+		o.Existing, o.Command, o.Line = true, "rollback", "ccmadm rollback 1"
 		r, _ := phasestest.Run{Config: phasestest.CloudDocument + "controllerManager: {extraArgs: [--v=4]}\n", Inputs: o}.Must(t, m)
 		return r
 	}
@@ -134,7 +134,11 @@ func TestCluster_Apply_ToWhatWasShown(t *testing.T) {
 	}
 	back := begun(workflow.Inputs{})
 	back.GoesBy(t.Context(), shown)
-	phasestest.WantError(t, back.Do(t.Context(), manager.Apply()), "the cluster's record changed after this run read it", finding.ExitRefused)
+	err := back.Do(t.Context(), manager.Apply())
+	phasestest.WantError(t, err, "the cluster's record changed after this run read it", finding.ExitRefused)
+	if known := new(finding.Error); !errors.As(err, &known) || !strings.Contains(known.Hint, "run ccmadm rollback 1 again") {
+		t.Errorf("got the hint %q, want the command line of the run", known.Hint)
+	}
 	if back.Changed() {
 		t.Error("something was changed")
 	}

@@ -29,6 +29,16 @@ const secretWord = `(?:password|passwd|passwort|passphrase|passcode|pass|pwd|psk
 	`license|deploy|hmac|aes|heartbeat|subscription|bgp)[-_. ]?key)` +
 	`(?:[-_.]?(?:json|data|value|text|base64|b64|string|hash|plain|base|old|new|previous|id|v?[0-9]{1,3})){0,3}`
 
+// innocentWord are words of the language that end as a name of a password does.
+const innocentWord = `(?:by|com|tres|sur|under|over|im)pass`
+
+// Patterns for the schemas of programs that cannot ask [Carries]: of an argument whose flag is named as one with a credential, and of those
+// whose value is none for all that, but a path, a switch, or a variable of the pod.
+const (
+	SecretArgument   = `(?i)^--[^=]*` + secretWord + `=`
+	HarmlessArgument = `(?i)^[^=]*(?:=(?:true|false|/.*|\$\(.*\))?$|` + innocentWord + `=)`
+)
+
 // assigns stands between a name and its value, with the end of the name's quotes, escaped as often as may be.
 const assigns = `\\*["']?[ \t]*(?:[=:]{1,2}>?|->)[ \t]*`
 
@@ -58,8 +68,7 @@ var (
 
 	secretKey  = regexp.MustCompile(`(?i)` + secretWord + `$`)
 	secretFlag = regexp.MustCompile(`(?i)^--?[\w-]*(?:` + secretWord + `|key)$`)
-	// innocent are words of the language that end as a name of a password does.
-	innocent = regexp.MustCompile(`(?i)(?:by|com|tres|sur|under|over|im)pass\\*["']?[ \t=:]*$`)
+	innocent   = regexp.MustCompile(`(?i)` + innocentWord + `\\*["']?[ \t=:]*$`)
 )
 
 // Text takes credentials out of a text: what a name says to be one, what has the form of one, and what a URL has before

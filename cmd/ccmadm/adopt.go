@@ -17,6 +17,8 @@ import (
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/adoption"
 	"github.com/ccmadm/ccmadm/phases/fleet"
+	"github.com/ccmadm/ccmadm/phases/record"
+	"github.com/ccmadm/ccmadm/phases/settings"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 	"github.com/ccmadm/ccmadm/provider/balancer"
 )
@@ -86,7 +88,7 @@ first node that fails; the same command resumes there. "ccmadm leave" reverts ev
 	flags.StringVar(&a.binary, "binary", "",
 		"the cloud-controller-manager's program: it is rehearsed on this machine before anything is changed")
 	flags.BoolVar(&a.rehearsed, "rehearse", false,
-		"rehearse the provider in a pod before anything else is changed, as \"ccmadm rehearse\" does")
+		"rehearse the provider in a pod before anything else is changed, as \"ccmadm rehearse\" does, with this run's cluster name and images")
 	a.bind(cmd, s, adoption.Adopt())
 	return cmd
 }
@@ -179,9 +181,17 @@ func (a *adopter) rehearse(cmd *cobra.Command, s workflow.Streams) error {
 	if err != nil {
 		return err
 	}
-	command := rehearse.NewCommand(s, version, ownImage+version)
+	resolved, err := r.Settings(cmd.Context())
+	if err != nil {
+		return usage.Observed(err)
+	}
+	args, err := a.rehearsalArgs(r.Host, resolved, r.Said)
+	if err != nil {
+		return usage.Observed(err)
+	}
+	command := rehearse.NewCommand(a.rehearsalStreams(s), version, ownImage+version)
 	command.SilenceErrors, command.SilenceUsage = true, true
-	command.SetArgs(rehearsalArgs(a.binary, a.adoption.Image, &r.Said))
+	command.SetArgs(args)
 	err = command.ExecuteContext(cmd.Context())
 	if known := new(*finding.Error); errors.As(err, known) && (*known).Code == finding.ExitFound {
 		return &finding.Error{Code: finding.ExitPreflight, Err: err, Hint: (*known).Hint} // for adopt it is a check
@@ -189,15 +199,32 @@ func (a *adopter) rehearse(cmd *cobra.Command, s workflow.Streams) error {
 	return err
 }
 
-// rehearsalArgs are the flags of a rehearsal with what was said, be it in the file or as flags. The cluster is that of
-// this control plane, which is changed afterwards, whatever KUBECONFIG says. Without a binary it is one in a pod, which
-// has images.
-func rehearsalArgs(binary, nodeImage string, said *config.CloudConfiguration) []string {
+// rehearsalStreams keep the rehearsal's table apart from what programs read.
+func (a *adopter) rehearsalStreams(s workflow.Streams) workflow.Streams {
+	if a.options.Output != output.Text {
+		s.Out = s.Err
+	}
+	return s
+}
+
+// rehearsalArgs are the flags of a rehearsal with what was said, be it in the file or as flags, and with the name of the cluster and the
+// mirror that adopt takes. The cluster is that of this control plane, which is changed afterwards, whatever KUBECONFIG says. Without a
+// binary it is one in a pod, which has images.
+func (a *adopter) rehearsalArgs(h *workflow.Host, s *settings.Settings, said config.CloudConfiguration) ([]string, error) {
+	name, err := record.ClusterName(h, s)
+	if err != nil {
+		return nil, err
+	}
 	type flag struct{ name, value string }
-	where := []flag{{"binary", binary}}
-	if binary == "" {
+	where := []flag{{"binary", a.binary}}
+	if a.binary == "" {
 		manager := &said.ControllerManager
-		where = []flag{{"image", manager.Image}, {"image-tag", manager.Version}, {"node-image", nodeImage}}
+		where = []flag{
+			{"image", manager.Image},
+			{"image-tag", manager.Version},
+			{"image-repository", s.ImageRepository},
+			{"node-image", a.adoption.Image},
+		}
 	}
 	var args []string
 	for _, f := range append(where, []flag{
@@ -205,7 +232,7 @@ func rehearsalArgs(binary, nodeImage string, said *config.CloudConfiguration) []
 		{"provider", said.Provider},
 		{"profile", said.Profile},
 		{"cloud-config", said.CloudConfig.File},
-		{"cluster-name", said.ClusterName},
+		{"cluster-name", name},
 	}...) {
 		if f.value != "" && (f.name != "provider" || said.Profile == "") { // which names it, too
 			args = append(args, "--"+f.name+"="+f.value)
@@ -223,5 +250,5 @@ func rehearsalArgs(binary, nodeImage string, said *config.CloudConfiguration) []
 			args = append(args, "--arg="+arg)
 		}
 	}
-	return args
+	return args, nil
 }

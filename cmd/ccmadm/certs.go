@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -119,13 +121,21 @@ func showExpirations(out io.Writer, list *identity.Expirations) error {
 			fmt.Fprintf(out, "%s is renewed by: %s\n", e.Name, e.Renew)
 		}
 	}
-	last := "ccmadm-certs.timer renews it in time"
-	if !list.Timer {
-		last = "ccmadm-certs.timer does not run here, so it is not renewed automatically; ccmadm apply phase kubeconfig installs the timer " +
-			"where systemd runs and the CA's key is"
-	}
-	_, err := fmt.Fprintln(out, last)
+	_, err := io.WriteString(out, renewedBy(list))
 	return err
+}
+
+// renewedBy is a line about the timer, which renews the identity of the static pod alone.
+func renewedBy(list *identity.Expirations) string {
+	own := filepath.Base(machine.CCMKubeconfig)
+	switch {
+	case !slices.ContainsFunc(list.Certificates, func(e identity.Expiration) bool { return e.Name == own }):
+		return ""
+	case list.Timer:
+		return "ccmadm-certs.timer renews " + own + " in time\n"
+	}
+	return "ccmadm-certs.timer does not run here, so " + own + " is not renewed automatically; ccmadm apply phase kubeconfig installs the " +
+		"timer where systemd runs and the CA's key is\n"
 }
 
 // expires is in the form of `kubeadm certs check-expiration`.

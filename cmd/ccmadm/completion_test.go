@@ -43,6 +43,7 @@ func TestCompletion(t *testing.T) {
 		{line: "init --mode _", want: []string{"StaticPod", "DaemonSet", "Deployment", "Manual"}},
 		{line: "adopt --mode _", want: []string{"DaemonSet", "Deployment"}, not: "StaticPod"},
 		{line: "adopt --via _", want: []string{"hand", "pods", "ssh"}},
+		{line: "images load --via _", want: []string{"pods", "ssh"}, not: "hand"},
 		{line: "init -o _", want: []string{"text", "json", "yaml"}, not: "wide"},
 		{line: "status -o _", want: []string{"text", "wide", "json", "yaml"}},
 		{line: "doctor --output _", want: []string{"sarif", "html"}},
@@ -122,14 +123,17 @@ func TestCompletion_WithoutACluster(t *testing.T) {
 		"forbidden":        {"--kubeconfig", kubeconfig(t, "f", apiServer(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))},
 	} {
 		for _, command := range [][]string{{"status"}, {"lb", "pools"}, {"lb", "why"}, {"journal"}} {
-			began := time.Now()
-			got := complete(t, append(append(slices.Clone(command), args...), "")...)
-			if took := time.Since(began); took > completion.Patience+3*time.Second { // some for a busy machine
-				t.Errorf("%s, %s: took %s", name, command, took)
-			}
-			if len(got) > 0 {
-				t.Errorf("%s, %s: got %q", name, command, got)
-			}
+			t.Run(name+", "+strings.Join(command, " "), func(t *testing.T) {
+				t.Parallel()
+				began := time.Now()
+				got := complete(t, append(append(slices.Clone(command), args...), "")...)
+				if took := time.Since(began); took > completion.Patience+3*time.Second { // some for a busy machine
+					t.Errorf("took %s", took)
+				}
+				if len(got) > 0 {
+					t.Errorf("got %q", got)
+				}
+			})
 		}
 	}
 }

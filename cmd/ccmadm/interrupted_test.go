@@ -98,7 +98,7 @@ func TestWait_HangingServer(t *testing.T) {
 			if code != 1 || !strings.Contains(errs, tt.want) {
 				t.Errorf("exit status %d, want 1 and %q: %s", code, tt.want, errs)
 			}
-			if took := time.Since(start); took > 3*time.Second {
+			if took := time.Since(start); took > 8*time.Second { // far below a request's own limit
 				t.Errorf("took %s", took)
 			}
 		})

@@ -41,13 +41,16 @@ The journal holds no secrets. -o json prints one run a line.`,
 			if err := o.Output.Check(); err != nil {
 				return err
 			}
-			runs, err := readRuns(cmd.Context(), &o, s)
-			if err != nil || len(args) == 0 {
-				return firstError(err, func() error { return printRuns(s.Out, runs, &o.Output, time.Now()) })
-			}
-			id, err := runID(args[0])
+			id, err := runID(args, "a run is shown with all of its steps", "ccmadm journal")
 			if err != nil {
 				return err
+			}
+			runs, err := readRuns(cmd.Context(), &o, s)
+			if err != nil {
+				return err
+			}
+			if id == 0 {
+				return printRuns(s.Out, runs, &o.Output, time.Now())
 			}
 			run, err := adoption.FindRun(runs, id)
 			if err != nil {
@@ -76,22 +79,18 @@ func readRuns(ctx context.Context, o *observer.Cluster, s workflow.Streams) ([]j
 	return runs, observer.Asked(err)
 }
 
-func firstError(err error, next func() error) error {
-	if err != nil {
-		return err
+// runID reads the number of a run, if there is an argument. Of a step, it says why the command takes the whole run.
+func runID(args []string, why, command string) (int, error) {
+	if len(args) == 0 {
+		return 0, nil
 	}
-	return next()
-}
-
-// runID reads the number of a run.
-func runID(arg string) (int, error) {
-	run, step, _ := strings.Cut(arg, ".")
+	run, step, _ := strings.Cut(args[0], ".")
 	id, err := strconv.Atoi(run)
 	if err != nil || id <= 0 {
-		return 0, finding.Usagef("%q is not the number of a run", arg).WithHint("ccmadm journal lists them")
+		return 0, finding.Usagef("%q is not the number of a run", args[0]).WithHint("ccmadm journal lists them")
 	}
 	if step != "" {
-		return 0, finding.Usagef("step %s: the steps of a run are undone together", arg).WithHint("ccmadm rollback %s", run)
+		return 0, finding.Usagef("step %s: %s", args[0], why).WithHint("%s %s", command, run)
 	}
 	return id, nil
 }

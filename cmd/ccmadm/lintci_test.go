@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/minors"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
@@ -123,6 +124,7 @@ func TestLintInCI_Hooks(t *testing.T) {
 func TestLintInCI_Page(t *testing.T) {
 	page := string(fileOf(t, "../../docs/tasks/lint-in-ci.md"))
 	known := hooks(t)
+	hooksUsed, inputsUsed := 0, 0
 	for _, block := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(page, -1) {
 		var config struct {
 			Repos []struct{ Hooks []hook }
@@ -138,6 +140,7 @@ func TestLintInCI_Page(t *testing.T) {
 		}
 		for _, repo := range config.Repos {
 			for _, used := range repo.Hooks {
+				hooksUsed++
 				i := slices.IndexFunc(known, func(h hook) bool { return h.ID == used.ID })
 				if i < 0 {
 					t.Errorf("there is no hook %s", used.ID)
@@ -153,12 +156,16 @@ func TestLintInCI_Page(t *testing.T) {
 					continue
 				}
 				for input := range step.With {
+					inputsUsed++
 					if _, is := readAction(t).Inputs[input]; !is {
 						t.Errorf("the action has no input %s", input)
 					}
 				}
 			}
 		}
+	}
+	if hooksUsed == 0 || inputsUsed == 0 {
+		t.Errorf("the page's blocks have %d hooks, and %d inputs of the action", hooksUsed, inputsUsed)
 	}
 	for name := range readAction(t).Inputs {
 		if !strings.Contains(page, "| `"+name+"` |") {
@@ -255,6 +262,18 @@ func TestLintInCI_Action(t *testing.T) {
 		if output.Value != "${{ steps.lint.outputs."+name+" }}" || !written {
 			t.Errorf("output %s is %q, and no step writes it", name, output.Value)
 		}
+	}
+}
+
+// An input that is not given means what the flag means.
+func TestLintInCI_Version(t *testing.T) {
+	command, _, err := newRoot(workflow.Streams{}).Find([]string{"lint"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	usage := strings.Replace(command.Flags().Lookup("kubernetes-version").Usage, minors.Newest(), "the newest one of the release", 1)
+	if got := readAction(t).Inputs["kubernetes-version"].Description; !strings.EqualFold(got, usage) {
+		t.Errorf("the input is %q, the flag %q", got, usage)
 	}
 }
 

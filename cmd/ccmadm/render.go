@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,6 +26,9 @@ import (
 	"github.com/ccmadm/ccmadm/templates"
 )
 
+// quotedArg is an argument with a comma in a list of arguments.
+const quotedArg = `"--controllers=a,b"`
+
 // renderer is what render and images have in common: a profile, and the values to fill it with.
 type renderer struct {
 	settings   config.CloudConfiguration
@@ -37,8 +41,6 @@ type renderer struct {
 	nodeAgent  bool
 	lifecycle  bool
 	serving    bool
-	ranges     []string
-	names      []string
 
 	credentials []string
 
@@ -54,8 +56,9 @@ func (r *renderer) declare(cmd *cobra.Command) {
 	flags.StringVar(&r.settings.ControllerManager.Image, "image", "", "cloud-controller-manager image instead of the profile's")
 	flags.StringVar(&r.settings.ControllerManager.Version, "image-tag", "", "tag instead of the profile's")
 	flags.BoolVar(&r.serving, "serving-certificates", false, "approve the serving certificates that kubelets with serverTLSBootstrap ask for")
-	flags.StringSliceVar(&r.names, "serving-certificate-names", nil, "DNS names, or *.DOMAIN, that Nodes may have without a proof")
-	flags.StringSliceVar(&r.ranges, "serving-certificate-ranges", nil, "CIDRs in which addresses of Nodes are accepted for them")
+	certificates := &r.settings.ServingCertificates
+	flags.StringSliceVar(&certificates.Names, "serving-certificate-names", nil, "DNS names, or *.DOMAIN, that Nodes may have without a proof")
+	flags.StringSliceVar(&certificates.AddressRanges, "serving-certificate-ranges", nil, "CIDRs in which addresses of Nodes are accepted for them")
 	flags.StringVar(&r.mirror, "image-repository", "", "mirror that has the images, as kubeadm's --image-repository")
 }
 
@@ -78,8 +81,8 @@ func (r *renderer) values(p *templates.Profile, files map[string][]byte) templat
 		NodeLifecycle:       r.lifecycle,
 		NodeAgent:           r.nodeAgent || r.routes && p.NodeAgent != nil,
 		ServingCertificates: r.serving,
-		ServingRanges:       strings.Join(r.ranges, ","),
-		ServingNames:        r.names,
+		ServingRanges:       strings.Join(r.settings.ServingCertificates.AddressRanges, ","),
+		ServingNames:        r.settings.ServingCertificates.Names,
 		Files:               slices.Sorted(maps.Keys(files)),
 		ConfigHash:          manifests.ConfigHash(files),
 		ExtraArgs:           r.settings.ControllerManager.ExtraArgs,
@@ -124,7 +127,8 @@ With --monitoring, it prints ServiceMonitor, PodMonitors, PrometheusRule and das
 	flags.StringVar(&r.settings.ClusterName, "cluster-name", "", "name given to the provider; no two clusters in one cloud may share it")
 	flags.StringVar(&r.settings.CloudConfig.File, "cloud-config", "", "the provider's configuration file, for the Secret")
 	flags.StringArrayVar(&r.credentials, "credential", nil, "KEY=FILE or KEY=env:NAME, for the Secret; may be repeated")
-	flags.StringSliceVar(&r.settings.ControllerManager.ExtraArgs, "extra-args", nil, "arguments of the form --flag=value that win over the profile's")
+	flags.StringSliceVar(&r.settings.ControllerManager.ExtraArgs, "extra-args", nil,
+		"arguments of the form --flag=value that win over the profile's; commas separate them, but in double quotes: '"+quotedArg+"'")
 	flags.BoolVar(&r.routes, "routes", false, "let the provider program routes to pods; needs --pod-network-cidr")
 	flags.BoolVar(&r.lifecycle, "node-lifecycle", true, "run the controller that deletes the Nodes of machines that are gone")
 	flags.BoolVar(&r.nodeAgent, "node-agent", false, "run the provider's agent on each node, too")
@@ -172,8 +176,8 @@ func (r *renderer) render(s workflow.Streams) ([]*manifests.Object, []byte, erro
 	if r.settings.ClusterName == "" {
 		return nil, nil, finding.Usagef("--cluster-name is missing; clusters of one name in one cloud take each other's load balancers for their own")
 	}
-	if errs := r.settings.Validate(); len(errs) > 0 {
-		return nil, nil, finding.Usagef("validate flags: %w", errs.ToAggregate())
+	if err := r.validate(); err != nil {
+		return nil, nil, err
 	}
 	if r.settings.Credentials, err = providers.Credentials(r.credentials); err != nil {
 		return nil, nil, err
@@ -183,7 +187,7 @@ func (r *renderer) render(s workflow.Streams) ([]*manifests.Object, []byte, erro
 		return nil, nil, err
 	}
 	v := r.values(p, files)
-	if missing := p.CheckConfig(files, r.settings.CloudConfig.File); missing != nil && len(files) > 0 {
+	if missing := r.missing(p, v.Mode, files); missing != nil && len(files) > 0 {
 		return nil, nil, finding.Usagef("%w", missing)
 	} else if missing != nil {
 		v.Files = p.RequiredFiles()
@@ -219,6 +223,27 @@ func (r *renderer) render(s workflow.Streams) ([]*manifests.Object, []byte, erro
 		return nil, nil, finding.Usagef("%w", err)
 	}
 	return objects, pod, nil
+}
+
+// missing says what the provider would miss in its files. A static pod reads them on its machine, which may have more.
+func (r *renderer) missing(p *templates.Profile, mode templates.Mode, files map[string][]byte) error {
+	err := p.CheckConfig(files, r.settings.CloudConfig.File)
+	if mode == templates.StaticPod {
+		return err
+	}
+	return errors.Join(err, p.CheckNamed(files))
+}
+
+func (r *renderer) validate() error {
+	errs := r.settings.Validate()
+	if len(errs) == 0 {
+		return nil
+	}
+	failed := finding.Usagef("validate flags: %w", errs.ToAggregate())
+	if len(r.settings.ControllerManager.ExtraArgs) > 1 {
+		return failed.WithHint("commas separate --extra-args, but in double quotes: --extra-args='%s'", quotedArg)
+	}
+	return failed
 }
 
 // renderNodeAgent leaves out the agents' key, which no output shows.

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -40,6 +41,8 @@ type rollbacker struct {
 	keys     []string // of credentials
 	// line rolls back the same run again, also where another one is the newest by then.
 	line func(run int) string
+	// open says that an earlier rollback of the same run may have nothing left but its end in the journal.
+	open bool
 }
 
 func newRollback(s workflow.Streams) *cobra.Command {
@@ -56,6 +59,8 @@ Rolling back a run of ` + "`ccmadm adopt`" + ` executes ` + "`ccmadm leave`" + `
 ` + "`ccmadm adopt`" + ` with the settings recorded at that time. Both start from the step where the run stopped; --via selects how
 steps run on other machines. Without RUN this applies only to the newest run. If leave has removed the provider's files, pass
 them again.
+
+Without RUN, a rollback that was interrupted or has failed is completed. Its own number as RUN undoes it.
 
 It runs on a control plane. In mode StaticPod it names the other control planes, as ` + "`ccmadm apply`" + ` does.`,
 		Example: `  ccmadm rollback
@@ -83,12 +88,9 @@ It runs on a control plane. In mode StaticPod it names the other control planes,
 }
 
 func (r *rollbacker) run(ctx context.Context, s workflow.Streams, args []string) error {
-	id := 0
-	if len(args) > 0 {
-		var err error
-		if id, err = runID(args[0]); err != nil {
-			return err
-		}
+	id, err := runID(args, "the steps of a run are undone together", "ccmadm rollback")
+	if err != nil {
+		return err
 	}
 	runs, run, err := findRun(ctx, id)
 	if err != nil {
@@ -123,6 +125,7 @@ func (r *rollbacker) run(ctx context.Context, s workflow.Streams, args []string)
 		return usage.Observed(err)
 	}
 	o.Flags, o.Command, o.CheckFiles, o.Output = *settings, fmt.Sprintf("rollback %d", run.ID), checkFiles, "text"
+	r.open = workflow.LeftOpen(runs, o.Command) != nil
 	return r.apply(ctx, s, o, run, profile)
 }
 
@@ -159,8 +162,8 @@ func (r *rollbacker) adopted(ctx context.Context, s workflow.Streams, runs []jou
 	}
 	how := r.adoption
 	how.Via, how.Yes = fleet.Via(r.via), r.yes
-	if how.Parallel < 1 {
-		return finding.Usagef("read --parallel: %d is less than 1", how.Parallel)
+	if err := checkParallel(&how.Remote); err != nil {
+		return err
 	}
 	o, list, err := adoption.Back(ctx, client, runs, run, &how)
 	if err != nil {
@@ -187,7 +190,17 @@ func (r *rollbacker) adopted(ctx context.Context, s workflow.Streams, runs []jou
 	if err != nil {
 		return err
 	}
-	return back.Do(ctx, list)
+	return r.resumable(run, back.Do(ctx, list))
+}
+
+// resumable gives an error without a hint the command that resumes, by the number of the run: without it, another change may be the
+// newest by then.
+func (r *rollbacker) resumable(run *journal.Run, err error) error {
+	known := &finding.Error{Code: finding.ExitError}
+	if errors.As(err, &known); err == nil || known.Hint != "" || known.Code == finding.ExitPreflight {
+		return err
+	}
+	return (&finding.Error{Code: known.Code, Err: err}).WithHint("`%s` resumes", r.line(run.ID))
 }
 
 // giveFiles lays the files that are given over the settings of before, which have none. What is known to be lost has to
@@ -251,11 +264,11 @@ func (r *rollbacker) apply(
 	if err := trial.Refusal(); err != nil {
 		return err
 	}
-	if !trial.Changed() {
+	if !trial.Changed() && !r.open {
 		fmt.Fprintln(s.Out, "[rollback] the cluster is as it was before that run: nothing to do")
 		return nil
 	}
-	if !r.yes && !workflow.Confirmed(s.In, s.Err, "Apply this?") {
+	if trial.Changed() && !r.yes && !workflow.Confirmed(s.In, s.Err, "Apply this?") {
 		return finding.Refusedf("roll back: it was not confirmed").WithHint("answer y, or give --yes. Nothing was changed")
 	}
 	back, err := workflow.New(ctx, machine.New(), o, s, version)
@@ -263,5 +276,5 @@ func (r *rollbacker) apply(
 		return err
 	}
 	back.GoesBy(ctx, trial)
-	return back.Do(ctx, manager.Apply())
+	return r.resumable(run, back.Do(ctx, manager.Apply()))
 }

@@ -39,7 +39,9 @@ func manyKubeconfig(t *testing.T) string {
 
 func TestStatus_Contexts(t *testing.T) {
 	klog.ClearLogger() // that of the tests with a cluster, which swallows all
-	t.Setenv("KUBECONFIG", manyKubeconfig(t))
+	many := manyKubeconfig(t)
+	t.Setenv("KUBECONFIG", many)
+	waits := strings.Split(many, ":")[1]
 	empty := filepath.Join(t.TempDir(), "empty")
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -52,6 +54,11 @@ func TestStatus_Contexts(t *testing.T) {
 	}{
 		{args: "status --contexts well,well", out: []string{"CONTEXT", "well     v1.36.3", "1/1", "ready"}},
 		{args: "status --contexts well,waits", code: 4, out: []string{"not ready: w1 Claimed"}, err: "status: waits: w1 Claimed"},
+		{args: "status --contexts waits", code: 4, err: "hint: ccmadm status --context waits shows more"},
+		{
+			args: "status --contexts waits --kubeconfig " + waits, code: 4,
+			err: "hint: ccmadm status --kubeconfig " + waits + " --context waits shows more",
+		},
 		{
 			args: "status --all-contexts --timeout 2s", code: 1, out: []string{"Timeout: ", "Refused: ", "well", "waits"},
 			err: "gone cannot be asked: Refused",

@@ -71,6 +71,9 @@ with --via pods one pod on each machine, which is removed after its answer.` + u
 			if len(before) > 1 {
 				return finding.Usagef("upgrade plan takes one version, not %q", before)
 			}
+			if err := checkParallel(&u.remote); err != nil {
+				return err
+			}
 			u.again = again(cmd.Flags())
 			return u.run(cmd.Context(), s, strings.Join(before, ""), args[len(before):])
 		},

@@ -55,6 +55,16 @@ func checkParallel(r *fleet.Remote) error {
 	return nil
 }
 
+// check refuses flags of --via without it: they ask for every node, and this machine alone would get the images.
+func (l *imageLoader) check(flags *pflag.FlagSet) error {
+	for _, name := range []string{"node-image", "ssh-user", "parallel", "skip", "address", "kubeconfig"} {
+		if l.via == "" && flags.Changed(name) {
+			return finding.Usagef("read --%s: it is for --via", name).WithHint("--via ssh or --via pods imports on every node; nothing was imported")
+		}
+	}
+	return nil
+}
+
 // everywhere has every node import an archive of images.
 func (l *imageLoader) everywhere(ctx context.Context, m *machine.Machine, file *os.File, archive *images.Archive) error {
 	l.remote.Via = fleet.Via(l.via)

@@ -135,7 +135,7 @@ func obstacles(m *machine.Machine, client kubernetes.Interface) []obstacle {
 					ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.LeaseName},
 					Spec:       coordinationv1.LeaseSpec{HolderIdentity: new("else_1")},
 				})
-				go keepRenewing(t.Context(), client)
+				keepRenewing(t, client)
 			},
 		},
 		{

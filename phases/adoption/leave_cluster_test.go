@@ -136,7 +136,7 @@ func TestCluster_Leave_KubeletWithoutNodeIP(t *testing.T) {
 	if err := held(begin()).Do(t.Context(), r); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	pods := fleet.Remote{Via: fleet.ViaPods, Image: "x"}
+	pods := fleet.Remote{Via: fleet.ViaPods, Image: "x", LogTimeout: time.Second}
 	r, out = adoption(t, m, workflow.Inputs{}, Adoption{Leave: true, Remote: pods, NodeTimeout: fleet.NodeTimeout})
 	a, err := adoptionOf(r).newAdopter(t.Context(), r)
 	if err != nil {
@@ -183,7 +183,8 @@ func leaveByHandUntold(t *testing.T, m *machine.Machine, client kubernetes.Inter
 		t.Fatal(err)
 	}
 	asked := make(chan struct{}, 1)
-	a.step = impatient{a.step, asked}
+	byHand := a.step
+	a.step = reported{byHand, asked, time.Second}
 	n := &fleet.Node{Name: "w1", IP: "198.18.0.101"}
 	err = workflow.AsError(a.leave(t.Context(), n))
 	<-asked
@@ -195,6 +196,7 @@ func leaveByHandUntold(t *testing.T, m *machine.Machine, client kubernetes.Inter
 	if want := "on w1, as root, run: ccmadm node plain --forget\n"; !strings.Contains(out.String(), want) {
 		t.Errorf("it does not say %q\n%s", want, out)
 	}
+	a.step = reported{byHand, asked, time.Minute}
 	byOlder := make(chan error, 1)
 	go func() { byOlder <- a.leave(t.Context(), n) }()
 	<-asked

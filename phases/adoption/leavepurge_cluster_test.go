@@ -110,7 +110,9 @@ func TestCluster_Leave_WaitsForLoadBalancers(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		patch := []byte(`{"metadata": {"finalizers": null}, "spec": {"type": "ClusterIP"}}`)
 		ctx := context.WithoutCancel(t.Context())
-		_, _ = services.Patch(ctx, "lb", "application/merge-patch+json", patch, metav1.PatchOptions{})
+		if _, err := services.Patch(ctx, "lb", "application/merge-patch+json", patch, metav1.PatchOptions{}); err != nil {
+			t.Error(err)
+		}
 	}()
 	r, out = adoption(t, m, workflow.Inputs{}, Adoption{Leave: true, Yes: true, WaitLoadBalancers: time.Minute})
 	if err := leavePreflight().Do(t.Context(), r); err != nil {
@@ -131,7 +133,8 @@ func TestCluster_Leave_PurgeByHand(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked := make(chan struct{}, 2)
-	a.step = impatient{a.step, asked}
+	byHand := a.step
+	a.step = reported{byHand, asked, time.Second}
 	n := &fleet.Node{Name: "w1", IP: "198.18.0.101"} // whose kubelet has left already
 	err = workflow.AsError(a.leave(t.Context(), n))
 	<-asked
@@ -144,7 +147,7 @@ func TestCluster_Leave_PurgeByHand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	without.step = impatient{without.step, asked}
+	without.step = reported{without.step, asked, time.Minute}
 	shown := *n
 	shown.External = true
 	if err := without.plain(t.Context(), &shown); err != nil {
@@ -163,6 +166,7 @@ func TestCluster_Leave_PurgeByHand(t *testing.T) {
 	worker := workerOf(t, "w1")
 	machinetest.Put(t, worker, machine.KubeadmConfig, "of a day long ago")
 	done := make(chan error, 1)
+	a.step = reported{byHand, asked, time.Minute}
 	go func() { done <- a.leave(t.Context(), n) }()
 	<-asked
 	var there bytes.Buffer
@@ -179,16 +183,17 @@ func TestCluster_Leave_PurgeByHand(t *testing.T) {
 	}
 }
 
-// impatient gives nobody the time to go anywhere.
-type impatient struct {
+// reported tells when a step was asked for, and waits for its effect as long as the test says.
+type reported struct {
 	fleet.Runner
 
-	asked chan<- struct{}
+	asked    chan<- struct{}
+	patience time.Duration
 }
 
-func (i impatient) Run(ctx context.Context, n *fleet.Node, task fleet.Task) error {
-	defer func() { i.asked <- struct{}{} }()
-	return i.Runner.Run(ctx, n, task)
+func (w reported) Run(ctx context.Context, n *fleet.Node, task fleet.Task) error {
+	defer func() { w.asked <- struct{}{} }()
+	return w.Runner.Run(ctx, n, task)
 }
 
-func (impatient) Patience() time.Duration { return 5 * time.Second }
+func (w reported) Patience() time.Duration { return w.patience }

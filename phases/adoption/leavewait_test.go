@@ -29,7 +29,7 @@ func TestAwaitBalancers_EndCutsQuestion(t *testing.T) {
 		want    []string
 		fails   bool
 	}{
-		{name: "after an answer", answers: 1, wait: 15 * time.Second, want: []string{"default/web"}},
+		{name: "after an answer", answers: 1, wait: 8 * time.Second, want: []string{"default/web"}},
 		{name: "without any", wait: 3 * time.Second, fails: true, want: []string{"default/before"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -3,7 +3,9 @@ package adoption
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,12 +35,10 @@ func TestCluster_Leave_PurgeLease(t *testing.T) {
 				Spec:       coordinationv1.LeaseSpec{HolderIdentity: &tt.holder, LeaseDurationSeconds: new(int32(3))},
 			})
 			r, out := adoption(t, m, workflow.Inputs{}, Adoption{Yes: true})
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
 			if tt.renewed {
-				go keepRenewing(ctx, client)
+				keepRenewing(t, client)
 			}
-			if err := manager.RemoveManagerLease(ctx, r); err != nil {
+			if err := manager.RemoveManagerLease(t.Context(), r); err != nil {
 				t.Fatal(err)
 			}
 			_, err := leases.Get(t.Context(), v1alpha1.LeaseName, metav1.GetOptions{})
@@ -65,13 +65,27 @@ func TestCluster_Adopt_LeaseOfAManagerThatHasEnded(t *testing.T) {
 	}
 }
 
-// keepRenewing does what a leader does.
-func keepRenewing(ctx context.Context, client kubernetes.Interface) {
+// keepRenewing does what a leader does, until the test ends.
+func keepRenewing(t *testing.T, client kubernetes.Interface) {
+	t.Helper()
 	leases := client.CoordinationV1().Leases(v1alpha1.Namespace)
-	for ctx.Err() == nil {
-		if l, err := leases.Get(ctx, v1alpha1.LeaseName, metav1.GetOptions{}); err == nil {
-			l.Spec.RenewTime = new(metav1.NowMicro())
-			_, _ = leases.Update(ctx, l, metav1.UpdateOptions{})
+	ctx, stop := context.WithCancel(t.Context())
+	var renewal sync.WaitGroup
+	renewal.Go(func() {
+		for ; ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
+			l, err := leases.Get(ctx, v1alpha1.LeaseName, metav1.GetOptions{})
+			if err == nil {
+				l.Spec.RenewTime = new(metav1.NowMicro())
+				_, err = leases.Update(ctx, l, metav1.UpdateOptions{})
+			}
+			if err != nil && ctx.Err() == nil {
+				t.Errorf("renew the Lease: %v", err)
+				return
+			}
 		}
-	}
+	})
+	t.Cleanup(func() { // before the Lease goes
+		stop()
+		renewal.Wait()
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,7 +28,8 @@ func TestCluster_Adopt_ServerAway(t *testing.T) {
 		}
 		return false
 	}))
-	r, out := adoption(t, m, workflow.Inputs{}, Adoption{Remote: fleet.Remote{Via: fleet.ViaPods, Image: "x"}, NodeTimeout: fleet.NodeTimeout})
+	pods := fleet.Remote{Via: fleet.ViaPods, Image: "x", LogTimeout: time.Second}
+	r, out := adoption(t, m, workflow.Inputs{}, Adoption{Remote: pods, NodeTimeout: fleet.NodeTimeout})
 	n := &fleet.Node{Name: "w1", IP: "198.18.0.101"}
 	a := &adopter{r: r, op: adoptionOf(r), client: away}
 	if err := a.look(t.Context(), n); err != nil {

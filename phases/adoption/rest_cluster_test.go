@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,7 +60,7 @@ func TestCluster_Leave_KubeletOfRunThatWasCutShort(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	cutShortAtKubelet(t, client, "")
-	pods := fleet.Remote{Via: fleet.ViaPods, Image: "x"}
+	pods := fleet.Remote{Via: fleet.ViaPods, Image: "x", LogTimeout: time.Second}
 	r, out = adoption(t, m, workflow.Inputs{}, Adoption{Leave: true, Yes: true, Remote: pods, NodeTimeout: fleet.NodeTimeout})
 	if err := leavePreflight().Do(t.Context(), r); err != nil {
 		t.Fatalf("%v\n%s", err, out)

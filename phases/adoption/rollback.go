@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/kubernetes"
@@ -30,10 +32,11 @@ func FindRun(runs []journal.Run, id int) (*journal.Run, error) {
 
 // NewestChange returns the newest run that has changed the cluster's settings, or was cut short before it could. One
 // that has only brought another machine to them, or repaired what had drifted, is none: to before it is where the
-// cluster is. It reads the cluster's record.
+// cluster is. Of a rollback that has not come to its end it is the run that is rolled back: the rollback is completed.
+// It reads the cluster's record.
 func NewestChange(ctx context.Context, client kubernetes.Interface, runs []journal.Run) (*journal.Run, error) {
 	if n := len(runs); n > 0 && IsAdoption(&runs[n-1]) { // leave may have taken the record
-		return &runs[n-1], nil
+		return toComplete(runs, &runs[n-1])
 	}
 	rec, err := workflow.AskRecord(ctx, client)
 	if err != nil {
@@ -58,14 +61,31 @@ func newestChange(runs []journal.Run, after *state.Record) (*journal.Run, error)
 		if err != nil {
 			return nil, err
 		}
-		unended := run.State != journal.Done && !ended && !workflow.KeepsSettings(&run)
-		if unended || !sameSettings(before, after) {
+		switch {
+		case run.State != journal.Done && !ended && !workflow.KeepsSettings(&run):
+			return toComplete(runs, &run)
+		case !sameSettings(before, after):
 			return &run, nil
 		}
-		ended, after = ended || run.State == journal.Done, before
+		ended, after = ended || run.State == journal.Done && !workflow.KeepsSettings(&run), before
 	}
 	return nil, finding.Refusedf("find the way back: the journal has no run that changed the cluster's settings").
 		WithHint("ccmadm journal lists the runs that are known. Nothing was changed")
+}
+
+// toComplete is what to roll back where the newest run is a rollback without an end: the same run again. A number undoes the rollback.
+func toComplete(runs []journal.Run, newest *journal.Run) (*journal.Run, error) {
+	_, text, is := strings.Cut(newest.Command, "rollback ")
+	if !is || newest.State == journal.Done {
+		return newest, nil
+	}
+	id, _ := strconv.Atoi(strings.TrimSuffix(text, ")")) // no run has the number 0
+	run, err := FindRun(runs, id)
+	if err != nil || run.Shortened {
+		return nil, finding.Refusedf("find the way back: run %d, ccmadm %s, has not ended, and the journal no longer has run %d",
+			newest.ID, newest.Command, id).WithHint("ccmadm rollback %d undoes it. Nothing was changed", newest.ID)
+	}
+	return run, nil
 }
 
 // recordBefore is the cluster's record as the run found it. One of a newer ccmadm is refused: without what this one does not know, other

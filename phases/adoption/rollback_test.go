@@ -1,6 +1,7 @@
 package adoption
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/ccmadm/ccmadm/api/config"
@@ -41,8 +42,15 @@ func TestNewestChange(t *testing.T) {
 	done, cut := journal.Done, journal.Begun
 	repair := run("a:2", cut)
 	repair.Command = "init"
+	back := func(before string, state journal.State, of int) journal.Run {
+		r := run(before, state)
+		r.Command = fmt.Sprintf("rollback %d", of)
+		return r
+	}
 	workers := run("a:2", journal.Failed)
 	workers.Command = "upgrade workers v1.36.3"
+	upgraded := run("a:1", done)
+	upgraded.Command = workers.Command
 	tests := []struct {
 		name string
 		runs []journal.Run
@@ -57,6 +65,17 @@ func TestNewestChange(t *testing.T) {
 		{"cut short before the record", []journal.Run{run("a:1", done), run("a:2", cut)}, "a:2", 2},
 		{"cut short, then completed", []journal.Run{run("a:1", cut), run("a:1", done)}, "a:2", 2},
 		{"cut short, then led back", []journal.Run{run("a:1", done), run("a:2", cut), run("a:2", done)}, "a:2", 1},
+		{"a rollback cut short", []journal.Run{run("a:1", done), back("a:2", cut, 1)}, "a:2", 1},
+		{"a rollback that has failed", []journal.Run{run("a:1", done), back("a:2", journal.Failed, 1)}, "a:1", 1},
+		{
+			"a rollback that has failed, and its end",
+			[]journal.Run{run("a:1", done), back("a:2", journal.Failed, 1), back("a:1", done, 1)},
+			"a:1", 2,
+		},
+		{"a rollback that is done", []journal.Run{run("a:1", done), back("a:2", done, 1)}, "a:1", 2},
+		{"a rollback cut short, then completed otherwise", []journal.Run{run("a:1", done), back("a:2", cut, 1), run("a:1", done)}, "a:1", 2},
+		{"a rollback cut short, then an upgrade of workers", []journal.Run{run("a:1", done), back("a:2", cut, 1), upgraded}, "a:1", 1},
+		{"a rollback of a run that is gone", []journal.Run{back("a:2", cut, 9)}, "a:2", 0},
 		{"adopted since", []journal.Run{run("a:1", done), run("", done)}, "a:2", 0},
 		{"repaired since it was adopted", []journal.Run{run("a:1", done), run("", done), run("a:2", done)}, "a:2", 0},
 		{"changed since it was adopted", []journal.Run{run("", done), run("a:1", done)}, "a:2", 2},
@@ -77,6 +96,21 @@ func TestNewestChange(t *testing.T) {
 				t.Errorf("got %+v, %v, want run %d", got, err, test.want)
 			}
 		})
+	}
+}
+
+// A rollback of an adoption is completed as any other.
+func TestNewestChange_Adoption(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		state journal.State
+		want  int
+	}{{"cut short", journal.CutShort, 3}, {"failed", journal.Failed, 3}, {"done", journal.Done, 4}} {
+		runs := []journal.Run{{ID: 3, Command: "adopt", State: journal.Done}, {ID: 4, Command: "leave (rollback 3)", State: tt.state}}
+		got, err := NewestChange(t.Context(), nil, runs)
+		if err != nil || got.ID != tt.want {
+			t.Errorf("%s: got %+v, %v, want run %d", tt.name, got, err, tt.want)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package adoption
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -64,18 +65,30 @@ func playPod(t *testing.T, client kubernetes.Interface, n *fleet.Node, status co
 // run at all is named with the kubelet's reason.
 func TestCluster_Adopt_PodsWithoutLog(t *testing.T) {
 	m, client := plain(t)
+	ended := []corev1.ContainerStatus{{
+		Name: "ccmadm", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}},
+	}}
 	for _, tt := range []struct {
-		status    corev1.PodStatus
-		want, say string
+		name       string
+		status     corev1.PodStatus
+		logTimeout time.Duration
+		want, say  string
+		noLog      bool
 	}{
-		{status: corev1.PodStatus{Phase: corev1.PodSucceeded}, say: "w1: done, and what was said there cannot be shown"},
+		{name: "succeeded", status: corev1.PodStatus{Phase: corev1.PodSucceeded}, say: "w1: done, and what was said there cannot be shown"},
 		{
+			name: "failed", status: corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: ended}, logTimeout: time.Second,
+			want: "it ended as Failed: read the log of Pod/kube-system/" + fleet.PodForNode(fleet.StepPrefix, "w1"),
+		},
+		{
+			name:   "refused by its kubelet",
 			status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfpods", Message: "Node has not enough"},
-			want:   "it ended as Failed, OutOfpods Node has not enough",
+			want:   "it ended as Failed, OutOfpods Node has not enough", noLog: true,
 		},
 	} {
-		t.Run(string(tt.status.Phase), func(t *testing.T) {
-			r, out := adoption(t, m, workflow.Inputs{}, Adoption{Remote: fleet.Remote{Via: fleet.ViaPods, Image: "x"}, NodeTimeout: 5 * time.Minute})
+		t.Run(tt.name, func(t *testing.T) {
+			pods := fleet.Remote{Via: fleet.ViaPods, Image: "x", LogTimeout: tt.logTimeout}
+			r, out := adoption(t, m, workflow.Inputs{}, Adoption{Remote: pods, NodeTimeout: 5 * time.Minute})
 			n := &fleet.Node{Name: "w1", IP: "198.18.0.101"}
 			ran := playPod(t, client, n, tt.status)
 			err := fleet.NewRunner(r.Env, client, adoptionOf(r).Remote, adoptionOf(r).NodeTimeout).Run(t.Context(), n, fleet.Plain{})
@@ -87,6 +100,9 @@ func TestCluster_Adopt_PodsWithoutLog(t *testing.T) {
 			}
 			if tt.want != "" {
 				phasestest.WantError(t, workflow.AsError(err), tt.want, finding.ExitError)
+			}
+			if tt.noLog && strings.Contains(fmt.Sprint(err), "log") {
+				t.Errorf("its log was asked for: %v", err)
 			}
 		})
 	}
@@ -122,7 +138,8 @@ func TestCluster_Adopt_PodsThatAKubeletShows(t *testing.T) {
 	if found, err := NoteCutShort(t.Context(), client, []*fleet.Node{w1, n}); err != nil || found {
 		t.Errorf("it counts as a run that was cut short: %v, %v", found, err)
 	}
-	r, out := adoption(t, m, workflow.Inputs{}, Adoption{Remote: fleet.Remote{Via: fleet.ViaPods, Image: "x"}, NodeTimeout: fleet.NodeTimeout})
+	remote := fleet.Remote{Via: fleet.ViaPods, Image: "x", LogTimeout: time.Second}
+	r, out := adoption(t, m, workflow.Inputs{}, Adoption{Remote: remote, NodeTimeout: fleet.NodeTimeout})
 	for _, phase := range []corev1.PodPhase{corev1.PodFailed, corev1.PodSucceeded} {
 		ran := playPod(t, client, n, corev1.PodStatus{Phase: phase})
 		err := fleet.NewRunner(r.Env, client, adoptionOf(r).Remote, adoptionOf(r).NodeTimeout).Run(t.Context(), n, fleet.Plain{})

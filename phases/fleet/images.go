@@ -96,7 +96,7 @@ func (d ImageDelivery) to(ctx context.Context, n *Node, plan []*Node, url string
 	case d.Remote.Via == ViaPods:
 		pods := &Pods{
 			Env: d.Env, Client: d.Client, Image: d.Remote.Image, Prefix: ImagesPrefix, Takes: imagesTake, Grace: 10 * time.Second,
-			Begins: UpgradeBegins,
+			Begins: UpgradeBegins, LogTimeout: d.Remote.LogTimeout,
 		}
 		return pods.Run(ctx, n, Command{"images", "load", url, "--sha256=" + d.Digest})
 	}

@@ -36,6 +36,8 @@ type Pods struct {
 	// Takes is how long a step may, and Grace what is left to it when it is told to stop. Begins is how long its kubelet
 	// may take until it runs, 0: as long as it takes.
 	Begins, Takes, Grace time.Duration
+	// LogTimeout is how long the log of a pod that has ended is asked for, 0: podAnswer.
+	LogTimeout time.Duration
 }
 
 var _ Inspector = (*Pods)(nil)
@@ -103,7 +105,9 @@ func (b *Pods) do(
 	if err != nil {
 		return nil, err
 	}
-	unread = log.last(ctx)
+	if ended.Status.Phase == corev1.PodSucceeded || hasRun(ended) {
+		unread = log.last(ctx)
+	}
 	return unread, judgePod(n, strings.Join(args[:2], " "), ended, unread)
 }
 
@@ -126,6 +130,9 @@ func onHost(args []string) []string {
 	return slices.Insert(slices.Clone(args), ours, "--root=/host")
 }
 
+// hasRun is false for a pod that its kubelet has refused: there is no log of it.
+func hasRun(pod *corev1.Pod) bool { return len(pod.Status.ContainerStatuses) > 0 }
+
 // judgePod goes by how a pod has ended.
 func judgePod(n *Node, step string, ended *corev1.Pod, unread error) error {
 	if ended.Status.Phase == corev1.PodSucceeded {
@@ -135,9 +142,12 @@ func judgePod(n *Node, step string, ended *corev1.Pod, unread error) error {
 	if s := ended.Status; s.Reason != "" || s.Message != "" { // the kubelet would not run it at all
 		why += finding.Clean(", " + s.Reason + " " + s.Message)
 	}
-	err := fmt.Errorf("%s, see its lines above", why)
-	if unread != nil {
+	err := errors.New(why)
+	switch {
+	case unread != nil:
 		err = fmt.Errorf("%s: %w", why, unread)
+	case hasRun(ended):
+		err = fmt.Errorf("%s, see its lines above", why)
 	}
 	for _, c := range ended.Status.ContainerStatuses {
 		if t := c.State.Terminated; t != nil {

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -85,7 +86,7 @@ func (l *podLog) last(ctx context.Context) error {
 	var why error
 	// The kubelet may just have been started again, and not serve logs yet.
 	const often = 500 * time.Millisecond
-	_ = wait.PollUntilContextTimeout(ctx, often, podAnswer, true, func(ctx context.Context) (bool, error) {
+	_ = wait.PollUntilContextTimeout(ctx, often, cmp.Or(l.b.LogTimeout, podAnswer), true, func(ctx context.Context) (bool, error) {
 		why = l.next(ctx)
 		return why == nil, nil
 	})

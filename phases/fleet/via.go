@@ -44,6 +44,8 @@ type Remote struct {
 	Skip []string
 	// Parallel is how many workers are changed at a time.
 	Parallel int
+	// LogTimeout is that of Pods.
+	LogTimeout time.Duration
 }
 
 // Check refuses a word that is misspelled before anything is done: a node that is to be skipped would be changed.
@@ -88,7 +90,9 @@ func NewRunner(env *workflow.Env, client kubernetes.Interface, r Remote, timeout
 	takes := 2*timeout + time.Minute // a kubelet that does not come back is given its former flags
 	switch r.Via {
 	case ViaPods:
-		return local{env, r, timeout, &Pods{Env: env, Client: client, Image: r.Image, Prefix: StepPrefix, Takes: takes, Grace: takes}}
+		return local{env, r, timeout, &Pods{
+			Env: env, Client: client, Image: r.Image, Prefix: StepPrefix, Takes: takes, Grace: takes, LogTimeout: r.LogTimeout,
+		}}
 	case ViaSSH:
 		return local{env, r, timeout, SSH{Env: env, User: r.SSHUser, Takes: takes}}
 	default:

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -148,7 +149,18 @@ func WantError(t *testing.T, err error, text string, code finding.ExitCode) {
 //nolint:gochecknoglobals // one control plane for all tests of a package
 var Cluster *manifeststest.ControlPlane
 
-// Main runs the tests of a package beside a control plane of their own. It is the exit status.
+// Main runs the tests of a package beside a control plane of their own, from which no Node is reached. It is the exit status.
 func Main(m *testing.M) int {
-	return manifeststest.Main(m, &Cluster, "--enable-bootstrap-token-auth=true")
+	dir, err := os.MkdirTemp("", "phasestest-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
+	withoutNodes, err := manifeststest.WithoutNodes(dir)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return manifeststest.Main(m, &Cluster, "--enable-bootstrap-token-auth=true", withoutNodes)
 }

@@ -114,6 +114,6 @@ func errUnended(run *journal.Run) *finding.Error {
 	again := cmp.Or(run.Line, "ccmadm "+run.Command+", with the flags of that run") // a journal of before lines were noted has none
 	return finding.Refusedf("restore the settings of the cluster's record: run %d, ccmadm %s on %s, is not finished",
 		run.ID, run.Command, run.Machine).
-		WithHint("ccmadm journal %d shows its steps. To complete it, on %s: %s. ccmadm rollback or ccmadm apply undoes it. Nothing was changed",
+		WithHint("ccmadm journal %d shows its steps. To complete it, on %s: %s. ccmadm rollback %[1]d or ccmadm apply undoes it. Nothing was changed",
 			run.ID, run.Machine, again)
 }

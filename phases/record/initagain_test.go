@@ -15,7 +15,7 @@ func TestErrUnended(t *testing.T) {
 		{"adopt", "", "on cp2: ccmadm adopt, with the flags of that run. "},
 	} {
 		err := errUnended(&journal.Run{ID: 3, Command: tt.command, Line: tt.line, Machine: "cp2"})
-		if !strings.Contains(err.Hint, tt.want) || !strings.Contains(err.Error(), "run 3, ccmadm "+tt.command+" on cp2, is not finished") {
+		if !strings.Contains(err.Hint, tt.want) || !strings.Contains(err.Hint, "ccmadm rollback 3 or ccmadm apply undoes it") || !strings.Contains(err.Error(), "run 3, ccmadm "+tt.command+" on cp2, is not finished") {
 			t.Errorf("%s: got %v, hint %q, want %q", tt.command, err, err.Hint, tt.want)
 		}
 	}

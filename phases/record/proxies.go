@@ -79,7 +79,7 @@ func proxiesOf(meta metav1.ObjectMeta, spec corev1.PodSpec, recorded []string) f
 	replaced := strings.Split(meta.Annotations[v1alpha1.ReplacedProxiesAnnotation], "\n")
 	return func(name string) string {
 		of := func(setting string) bool { return setting == name || strings.HasPrefix(setting, name+"=") }
-		env := spec.Containers[0].Env
+		env := templates.OwnContainer(&spec, v1alpha1.Component).Env
 		at := slices.IndexFunc(env, func(e corev1.EnvVar) bool { return e.Name == name })
 		switch i := slices.IndexFunc(replaced, of); {
 		case i >= 0:
@@ -100,7 +100,7 @@ func SameEnv(a, b *corev1.Pod) bool {
 func clusterEnv(pod *corev1.Pod) []string {
 	own := proxiesOf(pod.ObjectMeta, pod.Spec, nil)
 	var list []string
-	for _, e := range pod.Spec.Containers[0].Env {
+	for _, e := range templates.OwnContainer(&pod.Spec, v1alpha1.Component).Env {
 		proxy := slices.Contains(templates.ProxyVariables(), e.Name)
 		if !proxy || own(e.Name) != e.Value {
 			list = append(list, e.Name+"="+e.Value)

@@ -105,11 +105,11 @@ func cleanClusterConfiguration(r *workflow.Run, object, text string) (string, []
 	return string(file.Bytes()), removed, nil
 }
 
-// withoutRefused is the value of an argument without what the target refuses, and what that was. Of --feature-gates
-// some may stay, as they are written; those of other programs always do.
+// withoutRefused is the value of an argument without what the target refuses, and what that was. Of --feature-gates and --controllers
+// some may stay, as they are written; gates of other programs always do.
 func (u *Upgrade) withoutRefused(use planner.Use) (kept string, gone []string) {
 	parts := []string{use.Value}
-	if use.Name == planner.Gates {
+	if use.Name == planner.Gates || use.Name == planner.Controllers {
 		parts = strings.Split(use.Value, ",")
 	}
 	var left []string

@@ -47,3 +47,18 @@ func TestWithoutRefused(t *testing.T) {
 		}
 	}
 }
+
+// Names of controllers that the target does not know go, and the others stay.
+func TestWithoutRefused_Controllers(t *testing.T) {
+	for _, tt := range []struct{ target, value, want string }{
+		{"v1.37.2", "*,-service,-node-route-controller,bootstrapsigner", "*,bootstrapsigner"},
+		{"v1.37.2", "*,-node-ipam-controller", "*,-node-ipam-controller"},
+		{"v1.36.3", "*,-service", "*,-service"},
+	} {
+		u := &Upgrade{target: version.MustParseSemantic(tt.target)}
+		kept, gone := u.withoutRefused(planner.Use{Component: planner.ControllerManager, Name: "controllers", Value: tt.value})
+		if kept != tt.want || (len(gone) > 0) != (kept != tt.value) {
+			t.Errorf("%s: of %s kept %q, gone %q, want %q", tt.target, tt.value, kept, gone, tt.want)
+		}
+	}
+}

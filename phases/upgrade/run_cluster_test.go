@@ -2,6 +2,7 @@ package upgrade
 
 import (
 	"errors"
+	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -162,7 +163,9 @@ func TestCluster_Upgrade_Refused(t *testing.T) {
 				t.Errorf("got %v, %+v, want %q\n%s", err, known, tt.want, out)
 			}
 			for _, path := range []string{"/etc/default/kubelet", machine.EtcdManifest, "/var/lib/etcd/member/snap/db"} {
-				_ = os.Remove(u.m.Path(path))
+				if err := os.Remove(u.m.Path(path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+					t.Fatal(err)
+				}
 			}
 			if u.ran() > 0 || u.configuration(t) != before || !maps.Equal(phasestest.Snapshot(t, u.m), files) {
 				t.Error("something was changed")

@@ -234,7 +234,7 @@ func DecodeConfig(data string) (string, error) {
 // way is how the others are reached.
 func (u *Upgrade) way(env *workflow.Env, client kubernetes.Interface) fleet.Inspector {
 	if r := u.Remote; r.Via == fleet.ViaPods {
-		pods := &fleet.Pods{Env: env, Client: client, Image: r.Image, Prefix: fleet.UpgradePrefix}
+		pods := &fleet.Pods{Env: env, Client: client, Image: r.Image, Prefix: fleet.UpgradePrefix, LogTimeout: r.LogTimeout}
 		pods.Begins, pods.Takes, pods.Grace = fleet.UpgradeBegins, fleet.UpgradeTakes, fleet.UpgradeGrace
 		return fleet.OneAtATime{Inspector: pods, Client: client, Answer: fleet.UpgradeAnswer}
 	}

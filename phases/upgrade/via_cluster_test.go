@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -242,7 +243,7 @@ func TestCluster_UpgradeVia_Refused(t *testing.T) {
 // A dry run makes no pod, and a kubelet that shows no log is named.
 func TestCluster_UpgradeVia_Pods(t *testing.T) {
 	v := newDriven(t)
-	pods := fleet.Remote{Via: fleet.ViaPods, Image: "x", Parallel: 1, Skip: []string{"cp2", "w2"}}
+	pods := fleet.Remote{Via: fleet.ViaPods, Image: "x", Parallel: 1, Skip: []string{"cp2", "w2"}, LogTimeout: time.Second}
 	r, out, list := v.begun(t, Upgrade{Version: "v1.36.3", Remote: pods})
 	r.DryRun, r.Machine = true, r.Machine.DryRun(r.Out, func(b []byte) []byte { return b })
 	err := r.Do(t.Context(), list)

@@ -91,8 +91,7 @@ func checkWorkersPatches(_ context.Context, r *workflow.Run) error {
 		return err
 	}
 	return kubeadm.RefusePatches(slices.DeleteFunc(found, func(f finding.Finding) bool {
-		others := f.ID != finding.PatchFile && f.File != "" && minors.Load().PatchTarget(filepath.Base(f.File)) != "kubeletconfiguration"
-		return others || f.Severity != finding.SeverityError
+		return f.ID != finding.PatchFile && f.File != "" && minors.Load().PatchTarget(filepath.Base(f.File)) != "kubeletconfiguration"
 	}))
 }
 

@@ -4,13 +4,15 @@ import (
 	"context"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/journal"
 )
 
-// CloseAbandoned ends an apply in the journal that was killed: one that came after it and found nothing to change has
-// seen that nothing is left to do, on the same machine: a static pod is each machine's own. The journal marks it once another run
-// begins. A run that is alive has the Lease, and is left alone.
+// CloseAbandoned ends a run in the journal that was killed, stopped, or failed in its wait: the same command, which came after it and
+// found nothing to change, has seen that nothing is left to do, on the same machine: a static pod is each machine's own, and goes with
+// its Node. A run that is alive has the Lease, and is left alone.
 func CloseAbandoned(ctx context.Context, r *Run) error {
 	if !r.Existing || r.DryRun || r.Single || r.Course.Journal != nil || !r.Course.AllTried || r.Course.Changes() {
 		return nil
@@ -24,17 +26,41 @@ func CloseAbandoned(ctx context.Context, r *Run) error {
 		return err
 	}
 	runs, err := journal.Read(ctx, client)
-	if err != nil || len(runs) == 0 {
+	if err != nil {
 		return err
 	}
-	last := runs[len(runs)-1]
-	if last.Machine != here || last.State != journal.Begun || !slices.Contains([]string{"apply", r.Command}, last.Command) {
+	last := LeftOpen(runs, "apply", r.Command)
+	if last == nil {
 		return nil
+	}
+	if last.Machine != here {
+		switch _, err := AskNode(ctx, client, last.Machine); {
+		case err == nil:
+			r.Sayf("run %d, ccmadm %s on %s, has not succeeded: unless it is under way, repeat it there", last.ID, last.Command, last.Machine)
+			return nil
+		case !apierrors.IsNotFound(err):
+			return err
+		}
 	}
 	if err := Begin(ctx, r, true, journal.Done); err != nil {
-		r.Sayf("warning, run %d of the journal stays %s: %v", last.ID, journal.Begun, err)
+		r.Sayf("warning, run %d of the journal stays %s: %v", last.ID, last.State, err)
 		return nil
 	}
-	r.Sayf("run %d of the journal was cut short, and nothing was left to change: closed", last.ID)
+	r.Sayf("run %d of the journal was cut short or failed, and nothing was left to change: closed", last.ID)
 	return r.Close(ctx)
+}
+
+// LeftOpen returns the newest run that may change settings, if it is one of the commands and has not succeeded. Nothing may be left of
+// it but its end.
+func LeftOpen(runs []journal.Run, commands ...string) *journal.Run {
+	for _, run := range slices.Backward(runs) {
+		if KeepsSettings(&run) {
+			continue
+		}
+		if run.State != journal.Done && slices.Contains(commands, run.Command) {
+			return &run
+		}
+		break
+	}
+	return nil
 }

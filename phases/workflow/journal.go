@@ -160,7 +160,7 @@ func Begin(ctx context.Context, r *Run, pending bool, refused journal.State) err
 	if err := OpenRun(ctx, r, client, before); err != nil {
 		return err
 	}
-	other := refuseOtherRecord(ctx, client, before)
+	other := refuseOtherRecord(ctx, client, before, r.Line)
 	if other == nil {
 		return nil
 	}
@@ -171,8 +171,8 @@ func Begin(ctx context.Context, r *Run, pending bool, refused journal.State) err
 }
 
 // refuseOtherRecord finds a record that is not the one that a run goes by, which holds the journal's Lease from now on:
-// somebody else's run has ended meanwhile. Empty: there was none.
-func refuseOtherRecord(ctx context.Context, client kubernetes.Interface, before string) error {
+// another run has ended meanwhile. Empty: there was none. The line is what to run again.
+func refuseOtherRecord(ctx context.Context, client kubernetes.Interface, before, line string) error {
 	var after []byte
 	living, err := AskRecord(ctx, client)
 	if err == nil {
@@ -185,7 +185,7 @@ func refuseOtherRecord(ctx context.Context, client kubernetes.Interface, before 
 		return nil
 	}
 	return finding.Refusedf("begin: the cluster's record changed after this run read it").
-		WithHint("another ccmadm command changed it; run the same command again. Nothing was changed")
+		WithHint("another ccmadm command changed it; run %s again. Nothing was changed", cmp.Or(line, "the same command"))
 }
 
 // Close ends the run in the journal, if it has begun there, and nothing has failed beside its steps.

@@ -60,9 +60,9 @@ func valuesOf(f *pflag.Flag) cobra.CompletionFunc {
 			return append(providers(), cobra.CompletionWithDesc(config.ProviderAuto, "ask this machine")), cobra.ShellCompDirectiveNoFileComp
 		}
 	case "mode":
-		return fixed(modes(f.Usage)...)
+		return fixed(named(f.Usage, config.ModeAuto, config.ModeStaticPod, config.ModeDaemonSet, config.ModeDeployment, config.ModeManual)...)
 	case "via":
-		return fixed(string(fleet.ViaHand), string(fleet.ViaPods), string(fleet.ViaSSH))
+		return fixed(named(f.Usage, fleet.ViaHand, fleet.ViaPods, fleet.ViaSSH)...)
 	case "for":
 		return fixed(nodes.StateNames()...)
 	case "skip":
@@ -77,13 +77,12 @@ func valuesOf(f *pflag.Flag) cobra.CompletionFunc {
 	return nil
 }
 
-// modes are those that the flag's own help names: not every command has all.
-func modes(usage string) []string {
-	all := []config.Mode{config.ModeAuto, config.ModeStaticPod, config.ModeDaemonSet, config.ModeDeployment, config.ModeManual}
+// named are the values that the flag's own help names: not every command has all.
+func named[T ~string](usage string, all ...T) []string {
 	var list []string
-	for _, mode := range all {
-		if strings.Contains(usage, string(mode)) {
-			list = append(list, string(mode))
+	for _, value := range all {
+		if strings.Contains(usage, string(value)) {
+			list = append(list, string(value))
 		}
 	}
 	return list

@@ -26,6 +26,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 // Options are how clusters are asked.
@@ -38,6 +39,17 @@ type Options struct {
 	Diagnose func(ctx context.Context, name string, client kubernetes.Interface) (*diagnosis.Snapshot, *diagnosis.Diagnosis, error)
 	// Explain gives an error of a cluster its text and its hint.
 	Explain func(error) error
+	// Kubeconfig is the file that --kubeconfig names, for commands that are shown; empty: it was not given.
+	Kubeconfig string
+}
+
+// status is the command that shows one of the clusters.
+func (o *Options) status(name string, flags ...string) string {
+	words := append([]string{"ccmadm", "status"}, flags...)
+	if o.Kubeconfig != "" {
+		words = append(words, "--kubeconfig", o.Kubeconfig)
+	}
+	return machine.ShellQuote(append(words, "--context", finding.Clean(name))...)
 }
 
 // Context is one of a kubeconfig. Config is nil where Err says that there is no way to a cluster in it.
@@ -119,7 +131,7 @@ func (o *Options) bounded(ctx context.Context, c Context) Row {
 		case <-time.After(grace):
 			row = Row{Context: c.Name, Server: c.Config.Host, Unasked: &Unasked{
 				Reason: Timeout, Message: fmt.Sprintf("no answer within %s", o.Timeout),
-				Next: "a program that the kubeconfig names for credentials may hang: ccmadm status -v 6 --context " + c.Name,
+				Next: "a program that the kubeconfig names for credentials may hang: " + o.status(c.Name, "-v", "6"),
 			}}
 		}
 	}
@@ -130,7 +142,7 @@ func (o *Options) bounded(ctx context.Context, c Context) Row {
 // Verdict is rows as an error: nil where every cluster could be asked and none of its Nodes, nor its leader, is missing. A name
 // without a context is a wrong command line ([finding.ExitUsage]), a cluster that cannot be asked an error ([finding.ExitError]),
 // and one that is not ready [finding.ExitNotInTime]; the first of these is the exit status.
-func Verdict(rows []Row, kubeconfig *api.Config) error {
+func (o *Options) Verdict(rows []Row, kubeconfig *api.Config) error {
 	var lines, hints []string
 	code := finding.ExitDone
 	worse := func(other finding.ExitCode) {
@@ -158,7 +170,7 @@ func Verdict(rows []Row, kubeconfig *api.Config) error {
 		case len(r.Wrong) > 0:
 			worse(finding.ExitNotInTime)
 			lines = append(lines, fmt.Sprintf("status: %s: %s", name, r.Wrong[0]))
-			hint("ccmadm status --context " + name + " shows more")
+			hint(o.status(r.Context) + " shows more")
 		}
 	}
 	if code == finding.ExitDone {

@@ -210,9 +210,12 @@ func TestAsk_CredentialProgramHangs(t *testing.T) {
 		Command: "sleep", Args: []string{"8"}, APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: api.NeverExecInteractiveMode,
 	}
 	began := time.Now()
-	rows := (&Options{Timeout: time.Second, AtOnce: 8}).Ask(t.Context(), []Context{c})
+	rows := (&Options{Timeout: time.Second, AtOnce: 8, Kubeconfig: "fleet.conf"}).Ask(t.Context(), []Context{c})
 	if took := time.Since(began); took > 10*time.Second || rows[0].Unasked == nil || rows[0].Unasked.Reason != Timeout {
-		t.Errorf("after %s: %+v", took, rows[0].Unasked)
+		t.Fatalf("after %s: %+v", took, rows[0].Unasked)
+	}
+	if want := "ccmadm status -v 6 --kubeconfig fleet.conf --context a"; !strings.HasSuffix(rows[0].Unasked.Next, want) {
+		t.Errorf("next is %q, want %q", rows[0].Unasked.Next, want)
 	}
 }
 
@@ -273,7 +276,7 @@ func TestVerdict(t *testing.T) {
 		{rows: []Row{dead, late}, code: finding.ExitError, text: "b cannot be asked: Refused"},
 		{rows: []Row{dead, late, missing}, code: finding.ExitUsage, text: `no context "x"`},
 	} {
-		err := Verdict(tc.rows, kubeconfig)
+		err := (&Options{}).Verdict(tc.rows, kubeconfig)
 		known := new(finding.Error)
 		if tc.code == finding.ExitDone {
 			if err != nil {
@@ -286,6 +289,20 @@ func TestVerdict(t *testing.T) {
 		}
 		if tc.code == finding.ExitUsage && !strings.Contains(known.Hint, "contexts are a, b") {
 			t.Errorf("the hint has no names: %q", known.Hint)
+		}
+	}
+}
+
+// The command of a hint leads to the cluster of the row, whatever its name, and has the kubeconfig that was given.
+func TestVerdict_Hint(t *testing.T) {
+	rows := []Row{{Context: "kubernetes-admin@ber 1", Wrong: []string{"w1 Claimed"}}}
+	for file, want := range map[string]string{
+		"":           "ccmadm status --context 'kubernetes-admin@ber 1' shows more",
+		"fleet.conf": "ccmadm status --kubeconfig fleet.conf --context 'kubernetes-admin@ber 1' shows more",
+	} {
+		known := new(finding.Error)
+		if err := (&Options{Kubeconfig: file}).Verdict(rows, &api.Config{}); !errors.As(err, &known) || known.Hint != want {
+			t.Errorf("--kubeconfig %q: got the hint %q, want %q", file, known.Hint, want)
 		}
 	}
 }

@@ -125,7 +125,7 @@ func (r *Cluster) Plan(kubectl ...string) *Plan {
 		plan.Pools = append(plan.Pools, shown)
 	}
 	if len(plan.Services) > 0 && r.Defined && len(r.Agents) == 0 {
-		plan.Notes = append(plan.Notes, "no node agent reports, so no address would be announced: `ccmadm init phase node-agent` installs it")
+		plan.Notes = append(plan.Notes, "no node agent reports, so no address would be announced: "+finding.NotAnnounced.Kind().Do)
 	}
 	return plan
 }

@@ -27,7 +27,7 @@ func (p *planner) judge(object *corev1.Service) *candidate {
 		return c
 	}
 	if c.moves() && !p.cluster.Defined {
-		c.block("this cluster has no AddressPools", "`ccmadm init phase node-agent` defines them, for provider onprem")
+		c.block("this cluster has no AddressPools", "`ccmadm apply` on a control plane defines them, for provider onprem")
 		return c
 	}
 	for i, address := range c.wanted {

@@ -295,12 +295,14 @@ func TestPlan_Empty(t *testing.T) {
 	}
 	cluster := known(with(service("shop", "web", 443, "192.0.2.7")))
 	cluster.Defined, cluster.Pools = false, nil
-	if got := cluster.Plan("kubectl"); got.Services[0].Action != Blocked || len(got.Pools) > 0 {
+	if got := cluster.Plan("kubectl"); got.Services[0].Action != Blocked || len(got.Pools) > 0 ||
+		!strings.Contains(got.Services[0].Do, "`ccmadm apply` on a control plane") {
 		t.Errorf("without the definition: %+v", got)
 	}
 	cluster = known(with(service("shop", "web", 443, "192.0.2.7")))
 	cluster.Agents = nil
-	if got := cluster.Plan("kubectl"); len(got.Notes) != 1 || got.Services[0].Action != Move {
+	if got := cluster.Plan("kubectl"); len(got.Notes) != 1 || got.Services[0].Action != Move ||
+		!strings.Contains(got.Notes[0], "`ccmadm apply -f FILE` with nodeAgent: {enabled: true}") {
 		t.Errorf("without agents: %+v", got)
 	}
 }

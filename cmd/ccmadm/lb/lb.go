@@ -153,13 +153,14 @@ func newPools(s workflow.Streams) *cobra.Command {
 		Use:   "pools [POOL...]",
 		Short: "List AddressPools, their usage and status",
 		Long: `Shows every AddressPool, or the named ones, with its status.` + usage.ExitStatuses(usage.Endings{
-			finding.ExitNotInTime: "an AddressPool is not Ready",
+			finding.ExitNotInTime: "an AddressPool that is not disabled is not Ready",
 		}),
 		Example: "  ccmadm lb pools\n  ccmadm lb pools lan -o yaml",
 		RunE: func(cmd *cobra.Command, names []string) error {
 			return o.Look(s, func(snapshot *network.Snapshot) error {
 				if !snapshot.Defined {
-					fmt.Fprintln(s.Err, "ccmadm: note: this cluster has no AddressPools: `ccmadm init phase node-agent` defines them")
+					fmt.Fprintln(s.Err, "ccmadm: note: this cluster has no AddressPools: `ccmadm apply` on a control plane defines them, "+
+						"for provider onprem")
 				}
 				pools, err := namedPools(snapshot.Pools, names)
 				if err != nil {
@@ -204,14 +205,27 @@ func printPools(out io.Writer, pools []v1alpha1.AddressPool) error {
 				ready = c.Reason + ": " + c.Message
 			}
 		}
-		w.Row(p.Name, strings.Join(p.Spec.Ranges, ","), p.Spec.Level, p.Status.Assigned, p.Status.Quarantined, p.Status.Available, ready)
+		w.Row(p.Name, ranges(p), p.Spec.Level, p.Status.Assigned, p.Status.Quarantined, p.Status.Available, ready)
 	}
 	return w.Flush()
 }
 
+// ranges are those of a pool, and its host parts with the prefix that they have now.
+func ranges(p *v1alpha1.AddressPool) string {
+	list := slices.Clone(p.Spec.Ranges)
+	if d := p.Spec.DynamicPrefix; d != nil {
+		prefix := "?"
+		if p.Status.DynamicPrefix != nil {
+			prefix = p.Status.DynamicPrefix.Prefix
+		}
+		list = append(list, strings.Join(d.Hosts, ",")+" in "+prefix)
+	}
+	return strings.Join(list, ",")
+}
+
 func brokenPools(pools []v1alpha1.AddressPool) error {
 	for i := range pools {
-		if c := network.PoolReady(&pools[i]); c != nil && c.Status == "False" {
+		if c := network.PoolReady(&pools[i]); c != nil && c.Status == "False" && !pools[i].Spec.Disabled {
 			return &finding.Error{
 				Code: finding.ExitNotInTime, Err: fmt.Errorf("AddressPool %s is not Ready: %s", pools[i].Name, finding.Clean(c.Message)),
 				Hint: finding.PoolNotReady.Kind().Do,

@@ -69,6 +69,8 @@ without a Node follow.` + usage.ExitStatuses(usage.Endings{
 }
 
 func planOf(ctx context.Context, client kubernetes.Interface, path string, document []byte) (*nodes.Plan, error) {
+	ctx, cancel := context.WithTimeout(ctx, observer.Timeout)
+	defer cancel()
 	config, err := onpremConfiguration(ctx, client)
 	if err != nil {
 		return nil, err

@@ -37,7 +37,11 @@ stays as it is or is deleted. Machines without a Node follow. "machines diff" sh
 			if err != nil {
 				return err
 			}
-			all, err := readNodes(cmd.Context(), &o, s)
+			client, err := o.Client(s)
+			if err != nil {
+				return err
+			}
+			all, err := readNodes(cmd.Context(), client)
 			if err != nil {
 				return err
 			}

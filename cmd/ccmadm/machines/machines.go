@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
 	"github.com/ccmadm/ccmadm/api/config"
@@ -69,7 +70,11 @@ func newExport(s workflow.Streams) *cobra.Command {
 		Example: "  ccmadm machines export --site ber1 > machines.yaml",
 		Args:    usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			nodes, err := readNodes(cmd.Context(), &o, s)
+			client, err := o.Client(s)
+			if err != nil {
+				return err
+			}
+			nodes, err := readNodes(cmd.Context(), client)
 			if err != nil {
 				return err
 			}
@@ -105,11 +110,9 @@ func readInventory(path string) (*inventory.Inventory, []byte, error) {
 }
 
 // readNodes lists those of the cluster.
-func readNodes(ctx context.Context, o *observer.Cluster, s workflow.Streams) ([]corev1.Node, error) {
-	client, err := o.Client(s)
-	if err != nil {
-		return nil, err
-	}
+func readNodes(ctx context.Context, client kubernetes.Interface) ([]corev1.Node, error) {
+	ctx, cancel := context.WithTimeout(ctx, observer.Timeout)
+	defer cancel()
 	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, observer.Asked(fmt.Errorf("list nodes: %w", err))

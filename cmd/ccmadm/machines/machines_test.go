@@ -2,17 +2,23 @@ package machines
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/cmd/ccmadm/observer"
 	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
 	"github.com/ccmadm/ccmadm/provider/inventory"
 	"github.com/ccmadm/ccmadm/provider/nodes"
@@ -56,6 +62,46 @@ func listedNodes() []corev1.Node {
 	return []corev1.Node{
 		node("w1", "onprem://ber1/r1", "4c4c4544-0001-4000-8000-000000000001"), node("w2", "onprem://ber1/r2", ""),
 		node("w3", "onprem://ber1/r3", ""), node("w4", "onprem://ber1/node-w4", ""), node("k", "kwok://k", ""),
+	}
+}
+
+// hanging takes each request, and never answers.
+type hanging struct{}
+
+func (hanging) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+// A command ends in time where the API server does not answer.
+func TestHangingServer(t *testing.T) {
+	for name, ask := range map[string]func(context.Context, kubernetes.Interface) error{
+		"list and export": func(ctx context.Context, client kubernetes.Interface) error {
+			_, err := readNodes(ctx, client)
+			return err
+		},
+		"diff": func(ctx context.Context, client kubernetes.Interface) error {
+			_, err := planOf(ctx, client, "machines.yaml", []byte(listed))
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://api.invalid", Transport: hanging{}, QPS: -1})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // so that it ends at all
+				defer cancel()
+				began := time.Now()
+				if err := ask(ctx, client); err == nil {
+					t.Error("there is no error")
+				}
+				if took := time.Since(began); took != observer.Timeout {
+					t.Errorf("took %s, want %s", took, observer.Timeout)
+				}
+			})
+		})
 	}
 }
 

@@ -219,8 +219,12 @@ func (r *rehearser) options(
 	if err != nil {
 		return o, nil, err
 	}
-	if err := p.CheckConfig(files, r.settings.CloudConfig.File); err != nil {
-		return o, nil, finding.Usagef("%w", err)
+	wrong := p.CheckConfig(files, r.settings.CloudConfig.File)
+	if dir == templates.ConfigDir { // else the configuration names files of this machine
+		wrong = errors.Join(wrong, p.CheckNamed(files))
+	}
+	if wrong != nil {
+		return o, nil, finding.Usagef("%w", wrong)
 	}
 	local := strings.NewReplacer(templates.ConfigDir, dir, templates.Kubeconfig, rehearsal.KubeconfigPlace)
 	if o.Args, err = r.arguments(p, slices.Sorted(maps.Keys(files)), local); err != nil {

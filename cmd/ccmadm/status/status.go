@@ -50,6 +50,8 @@ type status struct {
 	findings bool
 	watch    bool
 	interval time.Duration
+	// given is the kubeconfig that the command line names; empty: none.
+	given string
 	// runs is what earlier looks have seen of runs that may be under way, by context.
 	runs map[string]*doctor.Runs
 }
@@ -85,6 +87,7 @@ status.` + usage.ExitStatuses(usage.Endings{
 			if err := st.check(cmd, names); err != nil {
 				return err
 			}
+			st.given = *st.Flags.KubeConfig // later it is the one that was found
 			look := func(ctx context.Context, s workflow.Streams) error { return st.one(ctx, s, names) }
 			if st.many() {
 				look = st.each
@@ -213,7 +216,7 @@ func (st *status) each(ctx context.Context, s workflow.Streams) error {
 	if err != nil {
 		return err
 	}
-	options := contexts.Options{Timeout: st.timeout, AtOnce: st.atOnce, Explain: observer.Asked}
+	options := contexts.Options{Timeout: st.timeout, AtOnce: st.atOnce, Explain: observer.Asked, Kubeconfig: st.given}
 	if st.findings {
 		st.keepRuns(list)
 		options.Diagnose = func(ctx context.Context, name string, client kubernetes.Interface) (*diagnosis.Snapshot, *diagnosis.Diagnosis, error) {
@@ -233,7 +236,7 @@ func (st *status) each(ctx context.Context, s workflow.Streams) error {
 	if err != nil {
 		return finding.Errorf("show the clusters: %w", err)
 	}
-	return contexts.Verdict(rows, &kubeconfig)
+	return options.Verdict(rows, &kubeconfig)
 }
 
 // keepRuns has what earlier looks have seen ready for each context, before several ask for it at the same time.

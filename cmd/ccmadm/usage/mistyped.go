@@ -33,6 +33,9 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	if name := finding.Nearest(args[0], names); name != "" {
 		return err.WithHint("did you mean `%s %s`?", cmd.CommandPath(), name)
 	}
+	if cmd.Flags().ShorthandLookup("f") != nil {
+		return NoArgs(cmd, args) // apply does something itself, with a file
+	}
 	return err.WithHint("%s --help", cmd.CommandPath())
 }
 

@@ -41,11 +41,14 @@ func (p *planner) checkAhead() {
 	}
 }
 
-// addAhead has a plan warn of what lint and doctor only note: the way to later versions is what a plan is about.
 func (p *planner) addAhead(id finding.ID, object, seen string) {
-	f := id.Ahead(int(p.target.Minor()), object, seen)
+	p.add(warned(id.Ahead(int(p.target.Minor()), object, seen)))
+}
+
+// warned has a plan warn of what lint and doctor only note: the way to later versions is what a plan is about.
+func warned(f finding.Finding) finding.Finding {
 	if f.Severity == finding.SeverityNote {
 		f.Severity = finding.SeverityWarning
 	}
-	p.add(f)
+	return f
 }

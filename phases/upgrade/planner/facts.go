@@ -97,10 +97,13 @@ const (
 	Proxy             Component = "kube-proxy"
 )
 
-// Gates is the argument with feature gates. GatePrefix begins the name of a Use that is one of them.
+// Gates is the argument with feature gates, Controllers that with the controllers that run. GatePrefix begins the name of a
+// Use that is one of the gates.
 const (
 	Gates      = "feature-gates"
 	GatePrefix = Gates + "."
+
+	Controllers = "controllers"
 )
 
 // KubeletConfiguration is where a kubelet has what it does not have by its arguments.

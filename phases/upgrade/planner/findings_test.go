@@ -199,7 +199,7 @@ func TestNew_Uses(t *testing.T) {
 		{
 			name: "controllers that are gone",
 			do:   use(Use{Component: ControllerManager, Name: "controllers", Value: "*,-service,-route", Where: "x"}),
-			want: []string{"warning A9 x"},
+			want: []string{"warning A9 x"}, says: "Kubernetes 1.37 ends that",
 		},
 		{
 			name: "a file of kubelet arguments",
@@ -259,6 +259,8 @@ func TestNew_To137(t *testing.T) {
 		want string
 	}{
 		{Use{Component: ControllerManager, Name: "concurrent-service-syncs", Value: "2", Where: live}, "error U4 " + live},
+		{Use{Component: ControllerManager, Name: "controllers", Value: "*,-service-lb-controller", Where: live}, "error A9 " + live},
+		{Use{Component: ControllerManager, Name: "controllers", Value: "*,-route", Where: live, Cleaned: true}, "warning A9 " + live},
 		{Use{Component: Etcd, Name: "experimental-initial-corrupt-check", Value: "true", Where: live}, "error U4 " + live},
 		{Use{Component: Etcd, Name: "experimental-watch-progress-notify-interval", Value: "5s", Where: live}, "error U4 " + live},
 		{Use{Component: Etcd, Name: "discovery", Value: "https://x", Where: live}, "error U4 " + live},

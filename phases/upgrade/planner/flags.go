@@ -57,13 +57,14 @@ func (p *planner) checkUses() {
 		if !found {
 			continue
 		}
+		f = warned(f)
 		f.Object = u.Where
 		if u.Node != "" && !strings.Contains(u.Where, u.Node) {
 			f.Object = u.Node + ":" + u.Where
 		}
 		if u.Rewritten || u.Where == KubeletConfiguration && p.cleansGate(u.Name) {
 			f.Severity = finding.SeverityWarning
-			f.Message += "; kubeadm upgrade rewrites it without that, unless its own configuration says so"
+			f.Message += "; kubeadm upgrade rewrites it without that, unless its own configuration or a patch has it"
 		}
 		if f.Severity == finding.SeverityError {
 			f.Next = "remove it there, before anything is upgraded"
@@ -99,12 +100,12 @@ func (p *planner) leads(node string) bool {
 	return slices.ContainsFunc(p.Nodes, func(n Node) bool { return n.Name == node && n.ControlPlane })
 }
 
-// Refuses tells whether a component of the version ends with what it is told, or passes over it. Controllers whose
-// names are still known are not meant.
+// Refuses tells whether a component of the version ends with what it is told, or passes over it. What a later version ends
+// is not meant.
 func Refuses(v *version.Version, u Use) bool {
 	p := planner{target: v}
 	f, found := p.judge(u)
-	return found && f.ID != "A9"
+	return found && f.Severity != finding.SeverityNote
 }
 
 // judge says what is wrong with one argument or feature gate. A component runs with it now: what no known minor had is of
@@ -128,12 +129,9 @@ func (p *planner) judge(u Use) (finding.Finding, bool) {
 			return none, false
 		}
 	}
-	if u.Component == ControllerManager && u.Name == "controllers" {
-		for name := range strings.SplitSeq(u.Value, ",") {
-			if slices.Contains([]string{"service", "route", "cloud-node-lifecycle"}, strings.TrimPrefix(name, "-")) {
-				return finding.ID("A9").New("", fmt.Sprintf("%s has --controllers=%s", u.Component, u.Value)), true
-			}
-		}
+	if u.Component == ControllerManager && u.Name == Controllers {
+		return finding.ID("A9").Ahead(int(p.target.Minor()), "", fmt.Sprintf("%s has --controllers=%s", u.Component, u.Value)),
+			minors.NamesCloudController(u.Value)
 	}
 	for _, g := range goneFlags() {
 		if g.component != u.Component || g.name != u.Name || p.target.Minor() < g.since ||
