@@ -8,9 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
@@ -33,13 +31,9 @@ func (r *release) chartName() string { return "ccmadm-" + r.version[1:] + ".tgz"
 
 // writeChart has the released ccmadm write its chart, and packs it as Helm does.
 func (r *release) writeChart(ctx context.Context, file string) error {
-	binary, err := r.binary(ctx, "ccmadm", platform{"linux", runtime.GOARCH})
-	if err != nil {
-		return err
-	}
 	dir := filepath.Join(r.work, "chart")
-	if out, err := exec.CommandContext(ctx, binary, "render", "-o", "helm", "--output-dir", dir).CombinedOutput(); err != nil {
-		return fmt.Errorf("ccmadm render -o helm: %w: %s", err, bytes.TrimSpace(out))
+	if _, err := r.run(ctx, "render", "-o", "helm", "--output-dir", dir); err != nil {
+		return err
 	}
 	names, err := filesBelow(dir)
 	if err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"debug/buildinfo"
 	encodingjson "encoding/json"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -45,7 +46,7 @@ func TestSBOM_Modules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var want, got []string
+	want, got := []string{vexProductID + "@v0.1.0"}, []string{}
 	for _, m := range info.Deps {
 		want = append(want, "pkg:golang/"+m.Path+"@"+m.Version)
 	}
@@ -92,6 +93,13 @@ func TestSBOM(t *testing.T) {
 		contained := slices.DeleteFunc(slices.Clone(doc.Relationships), func(r *v2_3.Relationship) bool {
 			return r.Relationship != common.TypeRelationshipContains
 		})
+		for _, c := range contained { // and an OpenVEX file is about each of them
+			at := slices.IndexFunc(doc.Packages, func(p *v2_3.Package) bool { return p.PackageSPDXIdentifier == c.RefB.ElementRefID })
+			refs := doc.Packages[at].PackageExternalReferences
+			if len(refs) != 1 || refs[0].Locator != vexProductID+"@v0.1.0" {
+				t.Errorf("%s: a program is not %s: %v", of, vexProductID, refs)
+			}
+		}
 		if len(contained) != programs {
 			t.Errorf("%s contains %d programs, want %d", of, len(contained), programs)
 		}
@@ -125,6 +133,9 @@ func readSPDX(t *testing.T, file string) *v2_3.Document {
 	doc := &v2_3.Document{}
 	if err := json.ReadInto(f, doc); err != nil {
 		t.Fatalf("%s: %v", filepath.Base(file), err)
+	}
+	if ns, err := url.Parse(doc.DocumentNamespace); err != nil || !ns.IsAbs() || strings.Contains(doc.DocumentNamespace, "#") {
+		t.Errorf("%s: namespace %q: want an absolute URI without a fragment (SPDX 2.3, 6.5)", filepath.Base(file), doc.DocumentNamespace)
 	}
 	if doc.SPDXVersion != "SPDX-2.3" || doc.DataLicense != "CC0-1.0" || doc.DocumentNamespace == "" || len(doc.Packages) == 0 {
 		t.Fatalf("%s: not a document of SPDX 2.3: %+v", filepath.Base(file), doc)

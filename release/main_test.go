@@ -88,6 +88,12 @@ func main() {
 		}
 		return
 	}
+	if len(os.Args) > 1 && os.Args[1] == "env" {
+		for _, variable := range os.Environ() {
+			os.Stdout.WriteString(variable + "\n")
+		}
+		return
+	}
 	os.Stdout.WriteString("ccmadm of a test\n")
 }
 `

@@ -24,6 +24,7 @@ func installed(zsh string) []string {
 		"/usr/bin/ccmadm",
 		"/usr/lib/systemd/system/ccmadm-certs.service", "/usr/lib/systemd/system/ccmadm-certs.timer",
 		"/usr/lib/systemd/system/ccmadm-kubelet.service",
+		"/usr/lib/systemd/system-preset/80-ccmadm.preset",
 		"/usr/share/bash-completion/completions/ccmadm",
 		"/usr/share/fish/vendor_completions.d/ccmadm.fish",
 		"/usr/share/doc/ccmadm/changelog.gz", "/usr/share/doc/ccmadm/copyright", "/usr/share/lintian/overrides/ccmadm",
@@ -86,6 +87,51 @@ func TestDeb_Content(t *testing.T) {
 	info, err := os.Stat(filepath.Join(root, "usr/bin/ccmadm"))
 	if err != nil || info.Mode().Perm() != 0o755 {
 		t.Errorf("/usr/bin/ccmadm: mode %v, error %v", info.Mode(), err)
+	}
+}
+
+// TestDeb_Presets: a first boot enables all units that presets do not name, and none of the package's.
+func TestDeb_Presets(t *testing.T) {
+	root := t.TempDir()
+	run(t, "dpkg-deb", "-x", filepath.Join(made.dir, "ccmadm_0.1.0_amd64.deb"), root)
+	units, err := filepath.Glob(filepath.Join(root, "usr/lib/systemd/system/*"))
+	if err != nil || len(units) == 0 {
+		t.Fatalf("units %v, error %v", units, err)
+	}
+	presets, _ := filepath.Glob(filepath.Join(root, "usr/lib/systemd/system-preset/*.preset"))
+	var list []byte
+	for _, file := range presets {
+		list = append(list, read(t, file)...)
+	}
+	text := string(list)
+	for _, unit := range units {
+		if line := "disable " + filepath.Base(unit) + "\n"; !strings.Contains(text, line) {
+			t.Errorf("no preset has %q:\n%s", line, text)
+		}
+	}
+	if _, err := exec.LookPath("systemctl"); err != nil {
+		return
+	}
+	run(t, "systemctl", "--root="+root, "preset-all")
+	enabled, err := filepath.Glob(filepath.Join(root, "etc/systemd/system/*/*ccmadm*"))
+	if err != nil || len(enabled) > 0 {
+		t.Errorf("a first boot enables %v, error %v", enabled, err)
+	}
+}
+
+// TestRun_Environment: the program gets none of the keys, and no token by which a workflow signs.
+func TestRun_Environment(t *testing.T) {
+	r, err := made.release("v0.1.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.work, r.programs = t.TempDir(), map[string]string{}
+	for _, name := range []string{"COSIGN_PRIVATE_KEY", "GPG_PRIVATE_KEY_FILE", "ACTIONS_ID_TOKEN_REQUEST_TOKEN"} {
+		t.Setenv(name, "S3CRET")
+	}
+	out, err := r.run(t.Context(), "env")
+	if want := "HOME=" + r.work + "\n"; err != nil || string(out) != want {
+		t.Errorf("error %v, got\n%swant\n%s", err, out, want)
 	}
 }
 

@@ -42,10 +42,6 @@ func (r *release) sharedFiles(ctx context.Context, kind nfpm.Packager) ([]entry,
 
 // completions are written by the command itself, which is compiled for this machine for it.
 func (r *release) completions(ctx context.Context, kind nfpm.Packager) ([]entry, error) {
-	binary, err := r.binary(ctx, "ccmadm", platform{"linux", runtime.GOARCH})
-	if err != nil {
-		return nil, err
-	}
 	zsh := "vendor-completions" // Debian's; elsewhere zsh does not look there
 	if kind == nfpm.Packager(rpm.DefaultRPM) {
 		zsh = "site-functions"
@@ -56,13 +52,30 @@ func (r *release) completions(ctx context.Context, kind nfpm.Packager) ([]entry,
 		{"zsh", "usr/share/zsh/" + zsh + "/_ccmadm"},
 		{"fish", "usr/share/fish/vendor_completions.d/ccmadm.fish"},
 	} {
-		out, err := exec.CommandContext(ctx, binary, "completion", c.shell).Output()
+		out, err := r.run(ctx, "completion", c.shell)
 		if err != nil {
-			return nil, fmt.Errorf("ccmadm completion %s: %w", c.shell, err)
+			return nil, err
 		}
 		list = append(list, entry{name: c.file, data: out})
 	}
 	return list, nil
+}
+
+// run has the released ccmadm run here. It has the code of all modules, so that it gets nothing of the environment, which has keys and
+// tokens where a release is signed.
+func (r *release) run(ctx context.Context, args ...string) ([]byte, error) {
+	binary, err := r.binary(ctx, "ccmadm", platform{"linux", runtime.GOARCH})
+	if err != nil {
+		return nil, err
+	}
+	var problem bytes.Buffer
+	cmd := exec.CommandContext(ctx, binary, args...)
+	cmd.Env, cmd.Stderr = []string{"HOME=" + r.work}, &problem
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("ccmadm %s: %w: %s", strings.Join(args, " "), err, bytes.TrimSpace(problem.Bytes()))
+	}
+	return out, nil
 }
 
 // manPages are made of docs/reference, which is generated from the commands.
@@ -112,9 +125,15 @@ func manSource(name string, r *release, page string) []byte {
 	return []byte(title + "# NAME\n" + name + ` \- ` + short + "\n\n# SYNOPSIS\n**" + usage + "**\n\n" + page)
 }
 
+// preset keeps the units off: a machine's first boot enables all units that no preset names. Debian has none that says no, Fedora has.
+const preset = `disable ccmadm-kubelet.service
+disable ccmadm-certs.service
+disable ccmadm-certs.timer
+`
+
 // units are those that ccmadm writes to /etc for itself. A unit there takes the place of the package's.
 func (r *release) units() ([]entry, error) {
-	var list []entry
+	list := []entry{{name: "usr/lib/systemd/system-preset/80-ccmadm.preset", data: []byte(preset)}}
 	for _, unit := range []string{"kubelet/ccmadm-kubelet.service", "certs/ccmadm-certs.service", "certs/ccmadm-certs.timer"} {
 		text, err := os.ReadFile(filepath.Join(r.source, "templates", filepath.FromSlash(unit)))
 		if err != nil {

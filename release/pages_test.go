@@ -34,6 +34,7 @@ func TestPages(t *testing.T) {
 		{installPage, "x86_64.rpm", []string{
 			"ccmadm-0.1.0-1.x86_64.rpm: OK", "sudo rpm --import ccmadm-archive-keyring.asc\nsudo dnf install ./ccmadm-0.1.0-1.x86_64.rpm",
 		}},
+		{installPage, "dnf install ccmadm-", []string{"sudo dnf install ccmadm-0.1.0\n"}}, // and not what a mirror has
 	} {
 		out, err := p.run(t, tt.page, tt.block)
 		for _, want := range tt.want {

@@ -29,7 +29,7 @@ func (r *release) writeSBOM(file, of string, p program, on ...platform) error {
 	}
 	doc := &v2_3.Document{
 		SPDXVersion: v2_3.Version, DataLicense: v2_3.DataLicense, SPDXIdentifier: "DOCUMENT", DocumentName: of,
-		DocumentNamespace: fmt.Sprintf("%s/releases/download/%s/%s#%s", repository, r.version, of, sum),
+		DocumentNamespace: fmt.Sprintf("%s/releases/download/%s/%s/%s", repository, r.version, of, sum),
 		CreationInfo: &v2_3.CreationInfo{
 			Created: r.date.Format("2006-01-02T15:04:05Z"),
 			Creators: []common.Creator{
@@ -59,6 +59,7 @@ func (r *release) addProgram(doc *v2_3.Document, in *v2_3.Package, p program, on
 	it := r.describe(p.name+"-"+on.String(), p.name, r.version, r.programs[binary])
 	it.PackageFileName, it.PrimaryPackagePurpose = p.name, "APPLICATION"
 	it.PackageLicenseDeclared, it.PackageLicenseConcluded = "Apache-2.0", "Apache-2.0"
+	it.PackageExternalReferences = packageURL(vexProductID, r.version)
 	doc.Packages = append(doc.Packages, it)
 	doc.Relationships = append(doc.Relationships, relation(in.PackageSPDXIdentifier, common.TypeRelationshipContains, it))
 	for _, m := range modules(info) {
@@ -99,11 +100,16 @@ func modulePackage(id common.ElementID, m *debug.Module) *v2_3.Package {
 		PackageName: m.Path, PackageSPDXIdentifier: id, PackageVersion: m.Version, PackageDownloadLocation: noLicense,
 		PackageLicenseDeclared: noLicense, PackageLicenseConcluded: noLicense, PackageCopyrightText: noLicense,
 		IsFilesAnalyzedTagPresent: true,
-		PackageExternalReferences: []*v2_3.PackageExternalReference{{
-			Category: common.CategoryPackageManager, RefType: common.TypePackageManagerPURL,
-			Locator: "pkg:golang/" + m.Path + "@" + m.Version,
-		}},
+		PackageExternalReferences: packageURL("pkg:golang/"+m.Path, m.Version),
 	}
+}
+
+// packageURL names a module as databases of vulnerabilities do.
+func packageURL(id, version string) []*v2_3.PackageExternalReference {
+	return []*v2_3.PackageExternalReference{{
+		Category: common.CategoryPackageManager, RefType: common.TypePackageManagerPURL,
+		Locator: id + "@" + version,
+	}}
 }
 
 func relation(from common.ElementID, kind string, to *v2_3.Package) *v2_3.Relationship {

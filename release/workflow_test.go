@@ -15,17 +15,20 @@ import (
 // release, which README.md installs.
 func TestWorkflow_Latest(t *testing.T) {
 	publish := script(t, "release", "gh release create")
-	const tags = "v0.1.0 v0.2.0 v0.9.0 v0.10.0 v0.11.0-rc.1 v0.11.0-rc.2 vendor"
-	for _, tt := range []struct{ tag, want string }{
-		{"v0.11.0-rc.2", "--prerelease --latest=false"},
-		{"v0.9.0-rc.1", "--prerelease --latest=false"},
-		{"v0.10.0", "--latest"},
-		{"v0.9.0", "--latest=false"},
+	const tags = "v0.1.0 v0.2.0 v0.9.0 v0.9.1 v0.10.0 v0.11.0-rc.1 v0.11.0-rc.2 vendor"
+	for _, tt := range []struct{ name, tag, released, want string }{
+		{"a candidate", "v0.11.0-rc.2", "v0.10.0", "--prerelease --latest=false"},
+		{"a candidate of an older version", "v0.9.0-rc.1", "v0.10.0", "--prerelease --latest=false"},
+		{"the highest", "v0.10.0", "v0.9.0 v0.2.0 vendor", "--latest"},
+		{"the first", "v0.1.0", "", "--latest"},
+		{"a fix of an older version", "v0.9.1", "v0.10.0 v0.9.0", "--latest=false"},
+		{"a fix where a newer tag was not released", "v0.9.1", "v0.9.0", "--latest"},
 	} {
-		t.Run(tt.tag, func(t *testing.T) {
+		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
 			programs := map[string]string{
-				"gh":  "#!/bin/sh\necho \"$*\"\n",
+				"gh": "#!/bin/sh\ncase \"$2 $*\" in list*--exclude-drafts*--exclude-pre-releases*) printf '%s\\n' " + tt.released +
+					" ;; *) echo \"$*\" ;; esac\n",
 				"git": "#!/bin/sh\nfor tag in " + tags + "; do printf '0123\\trefs/tags/%s\\n' $tag; done\n",
 			}
 			for name, text := range programs {
@@ -83,7 +86,7 @@ func TestWorkflow_Keys(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
-			made := "#!/bin/sh\necho $(cat $COSIGN_PRIVATE_KEY_FILE $GPG_PRIVATE_KEY_FILE) \"$*\"\n"
+			made := "#!/bin/sh\nenv | grep _PRIVATE_KEY= && exit 9\necho $(cat $COSIGN_PRIVATE_KEY_FILE $GPG_PRIVATE_KEY_FILE) \"$*\"\n"
 			if err := os.WriteFile(filepath.Join(dir, "make"), []byte(made), 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -98,7 +101,7 @@ func TestWorkflow_Keys(t *testing.T) {
 	}
 }
 
-// TestWorkflow_CheckOut: only what the default branch has is released, and only the commit for which the workflow was started.
+// TestWorkflow_CheckOut: only what the default branch has, or that of the minor version, is released, and only the commit for which the workflow was started.
 func TestWorkflow_CheckOut(t *testing.T) {
 	root := t.TempDir()
 	repo := filepath.Join(root, "o", "r")
@@ -113,6 +116,11 @@ func TestWorkflow_CheckOut(t *testing.T) {
 	released := commit("first")
 	in("-c", "user.name=t", "-c", "user.email=t@example.com", "tag", "-a", "-m", "signed elsewhere", "v0.1.0")
 	commit("second")
+	in("branch", "release-0.1", released)
+	in("checkout", "--quiet", "release-0.1")
+	fix := commit("a fix of v0.1")
+	in("tag", "v0.1.1")
+	in("tag", "v0.3.1")
 	in("checkout", "--quiet", "-b", "aside")
 	aside := commit("of a fork")
 	in("tag", "v0.2.0")
@@ -120,6 +128,8 @@ func TestWorkflow_CheckOut(t *testing.T) {
 		tag, sha, wantErr string
 	}{
 		{"v0.1.0", released, ""},
+		{"v0.1.1", fix, ""},
+		{"v0.3.1", fix, "::error::v0.3.1 is not on branch main, nor on release-0.3"},
 		{"v0.2.0", aside, "::error::v0.2.0 is not on branch main"},
 		{"v0.1.0", aside, "::error::v0.1.0 is not on branch main"}, // the tag was moved meanwhile
 	} {
