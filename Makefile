@@ -39,9 +39,11 @@ LINT    := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
 # files of another one, and finds its exceptions no more where that is gone. One for each place of a checkout, which
 # a new clone in that place finds again.
 export GOLANGCI_LINT_CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ccmadm-lint$(CURDIR)
-# One way to compile for programs, lab, tests and lint: what they share is compiled once. Only -race needs another.
+# One way to compile for programs, lab, tests and lint: what they share is compiled once. Only -race needs another. What a debugger reads
+# is stripped from every program that is linked here, and to make it takes a fifth of a compiler's time.
+COMPILE := -dwarf=false
 export CGO_ENABLED := 0
-export GOFLAGS := -trimpath $(filter-out -trimpath,$(shell go env GOFLAGS))
+export GOFLAGS := -trimpath -gcflags=all=$(COMPILE) $(filter-out -trimpath -gcflags=all=$(COMPILE),$(shell go env GOFLAGS))
 # client-go and the controllers name these versions in their logs and to the API server.
 LIBS    := $(shell awk '$$1 == "k8s.io/kubernetes" {print $$2}' go.mod)
 LDFLAGS := -s -w -buildid= -X main.version=$(VERSION) -X k8s.io/component-base/version.gitVersion=$(LIBS) -X k8s.io/client-go/pkg/version.gitVersion=$(LIBS)
@@ -49,10 +51,11 @@ LDFLAGS := -s -w -buildid= -X main.version=$(VERSION) -X k8s.io/component-base/v
 GOBUILD := go build -tags grpcnotrace -ldflags '$(LDFLAGS)'
 # ccmadm is copied to every machine, and may have 40,000,000 bytes (release/binary.go). Only what Go spends its time in is inlined in
 # it: the runtime, locks and cryptography. With everything inlined it has a tenth more, and reads 20,000 objects as fast.
-INLINED  := runtime internal crypto sync
+# OpenTelemetry's constants are calls otherwise, 135 kB of them, which the linker cannot leave out.
+INLINED  := runtime internal crypto sync go.opentelemetry.io/otel
 # Lists of large structs are sorted by slices.SortStableFunc, whose code for each of them is 10 to 20 kB less than SortFunc's.
 # HTTP/2 is in it once, that of golang.org/x/net, which client-go uses: net/http's own copy has half a megabyte.
-CLIBUILD := go build -tags grpcnotrace,nethttpomithttp2 -gcflags=all=-l $(INLINED:%=-gcflags=%/...=) -ldflags '$(LDFLAGS) -funcalign=1'
+CLIBUILD := go build -tags grpcnotrace,nethttpomithttp2 -gcflags='all=-l $(COMPILE)' $(INLINED:%=-gcflags=%/...=$(COMPILE)) -ldflags '$(LDFLAGS) -funcalign=1'
 CCM     := ghcr.io/ccmadm/cloud-controller-manager:$(VERSION)
 AGENT   := ghcr.io/ccmadm/node-agent:$(VERSION)
 STEPS   := ghcr.io/ccmadm/ccmadm:$(VERSION)
@@ -62,7 +65,7 @@ LAB     := $(ROOT) bin/lab
 E2E     := $(ROOT) go test ./test/e2e -count=1 -timeout 90m
 SUMMARY := go run ./test/summary
 
-.PHONY: minor next help numbers build bin/lab lab images demo demo-down test check short ordinary unit unit-time unit-race unit-kit unit-half unit-rest race e2e long faults chaos measure adopt upgrades upstream upstream-metallb bench bench-scale tidy committed generated lint generate verify on-older $(MINORS:%=on-%)
+.PHONY: minor next help numbers build bin/lab lab images demo demo-down test check short ordinary unit unit-time unit-race unit-kit unit-half unit-rest race e2e long faults chaos measure adopt upgrades upstream upstream-metallb bench bench-scale tidy committed times generated lint generate verify on-older $(MINORS:%=on-%)
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -115,9 +118,10 @@ release-again: ## Make the release of dist/ once more in a clone elsewhere, and 
 release-machines: lab images ## Machines without ccmadm follow README.md, install.md and verify-a-release.md with the files of dist/
 	$(E2E) -v -run '^TestReleased' -args -kubernetes $(K8S) -labs $(LABS) -dist '$(abspath $(DIST))'
 
+# One test compiles ccmadm as a release does, which on a machine without a build cache takes longer than Go's ten minutes for a package.
 release-check: ## Lint and test what makes releases; it is a module of its own
 	for tool in openssl curl; do command -v $$tool >/dev/null || $(ROOT) apt-get install -y --no-install-recommends $$tool; done
-	cd release && go mod tidy -diff && $(LINT) run && go test -count=1 ./...
+	cd release && go mod tidy -diff && $(LINT) run && go test -count=1 -timeout 40m ./...
 
 # A module of its own. The rules are those of the golden file, which make unit compares with what render prints.
 .PHONY: monitoring-check
@@ -129,7 +133,8 @@ monitoring-check: ## Try the alerts with Prometheus' rule tests, and parse the q
 examples-check: ## Try the files of examples/ that users copy, by the programs and the types that read them
 	$(CLIBUILD) -o bin/ccmadm ./cmd/ccmadm
 	command -v python3 >/dev/null || $(ROOT) apt-get install -y --no-install-recommends python3
-	cd test/examples && go mod tidy -diff && tools=$$(./tools.sh) && go test -count=1 . -args -tools $$tools
+	command -v ip >/dev/null || $(ROOT) apt-get install -y --no-install-recommends iproute2
+	cd test/examples && go mod tidy -diff && tools=$$(./tools.sh) && go test -count=1 -timeout 20m . -args -tools $$tools
 
 # A module of its own, with Helm's library. The cluster is the lab's kube-apiserver and etcd.
 .PHONY: chart-check
@@ -137,6 +142,16 @@ chart-check: bin/lab ## Try the Helm chart: it equals ccmadm render for each pro
 	$(GOBUILD) -o bin/ccmadm ./cmd/ccmadm
 	bin/lab build --programs --kubernetes $(K8S)
 	cd test/helm && go mod tidy -diff && go test -count=1 -timeout 20m .
+
+# A module of its own, and one for each implementation of the Gateway API, whose program is built from its release.
+.PHONY: gateway-check
+gateway-check: bin/lab ## Try Gateways of Contour and Envoy Gateway: addresses of pools, refusals, sharing, admission
+	$(CLIBUILD) -o bin/ccmadm ./cmd/ccmadm
+	$(GOBUILD) -o bin/cloud-controller-manager ./cmd/cloud-controller-manager
+	bin/lab build --programs --kubernetes $(K8S)
+	set -e; for i in contour envoygateway; do \
+	  (cd test/gateway/$$i && go mod tidy -diff && go build -ldflags '-s -w' -o '$(CURDIR)/bin/' tool); done
+	cd test/gateway && go mod tidy -diff && $(ROOT) go test -count=1 -timeout 20m .
 
 # VitePress, with the versions of site/package-lock.json; node_modules is made once for each of them.
 .PHONY: docs docs-check
@@ -174,7 +189,10 @@ ordinary: committed ## The tests of make check as an ordinary user, also where r
 # The kit runs upstream's service controller, which races with itself: a worker writes cachedService.state while the
 # node worker reads it in allServices (k8s.io/cloud-provider v0.36 controllers/service/controller.go:339 and :503).
 # A package has half an hour: beside compilers, those of phases came near to twenty minutes.
-# CCMADM_TEST=cluster: whatever lacks the lab's kube-apiserver and etcd fails, where `go test` would leave it out.
+# CCMADM_TEST=cluster: whatever lacks the lab's kube-apiserver and etcd fails, where `go test` would leave it out. The linker writes down
+# what these are made of: other programs, other tests, and `go test` has no cached results. Variables that TestMain reads do not count.
+CLUSTER = CCMADM_TEST=cluster \
+  GOFLAGS="$(GOFLAGS) -ldflags=-X=github.com/ccmadm/ccmadm/manifests/manifeststest.lab=$$(git ls-files -s test/lab | sha256sum | cut -c -12)"
 unit: bin/lab ## Tests of the packages, with -race where they have goroutines, against a real API server
 	bin/lab build --programs --kubernetes $(K8S)
 	$(MAKE) --no-print-directory unit-time
@@ -186,28 +204,27 @@ SWEEPS := BehindEachPhase|Rollback_AdoptAndLeave|Leave_PurgeCutShort
 RACY   := ./provider/... ./agent/... ./cmd/node-agent ./doctor/rehearsal ./manifests/apply ./phases/journal
 
 # Who owns an address is a matter of milliseconds: these run before all that takes processors.
-# quorum has no goroutines, and its histories take four times as long with -race: make race has them.
 unit-time:
-	$(ROOT) env CGO_ENABLED=1 go test -race -timeout 30m -parallel 6 $$(go list ./provider/announce/... | grep -v /quorum)
-	$(ROOT) go test ./provider/announce/quorum
-	$(ROOT) go test ./provider/announce/l2 -run 'Thousand|FollowerPartition'
+	$(ROOT) env CGO_ENABLED=1 $(CLUSTER) go test -race -timeout 30m -parallel 6 $$(go list ./provider/announce/... | grep -v /quorum)
+	$(ROOT) env $(CLUSTER) go test ./provider/announce/l2 -run 'Thousand|FollowerPartition'
 
 unit-race:
-	$(ROOT) env CGO_ENABLED=1 CCMADM_TEST=cluster go test -race -timeout 30m -parallel 6 $$(go list $(RACY) | grep -v -e /conformance -e /announce)
+	$(ROOT) env CGO_ENABLED=1 $(CLUSTER) go test -race -timeout 30m -parallel 6 $$(go list $(RACY) | grep -v -e /conformance -e /announce)
 
 race: bin/lab ## All packages with -race
 	bin/lab build --programs --kubernetes $(K8S)
-	$(ROOT) env CGO_ENABLED=1 CCMADM_TEST=cluster go test -race -skip '$(SWEEPS)' -timeout 30m -parallel 6 $$(go list ./... | grep -v -e /test/e2e -e /conformance)
+	$(ROOT) env CGO_ENABLED=1 $(CLUSTER) go test -race -skip '$(SWEEPS)' -timeout 30m -parallel 6 $$(go list ./... | grep -v -e /test/e2e -e /conformance)
 
 unit-kit:
-	$(ROOT) env CCMADM_TEST=cluster go test -timeout 30m -parallel 6 ./provider/conformance/...
+	$(ROOT) env $(CLUSTER) go test -timeout 30m -parallel 6 ./provider/conformance/...
 
 # What waits for one thing after the other begins first.
 HALF := ./phases/adoption ./phases/upgrade
 unit-half:
-	$(ROOT) env CCMADM_TEST=cluster go test -skip '$(SWEEPS)' -timeout 45m $(HALF)
+	$(ROOT) env $(CLUSTER) go test -skip '$(SWEEPS)' -timeout 45m $(HALF)
+# quorum has no goroutines and a clock of its own, and its histories take four times as long with -race: make race has them.
 unit-rest:
-	$(ROOT) env CCMADM_TEST=cluster go test -skip '$(SWEEPS)' -timeout 30m -parallel 6 ./phases ./doctor/lbtest \
+	$(ROOT) env $(CLUSTER) go test -skip '$(SWEEPS)' -timeout 30m -parallel 6 ./phases ./doctor/lbtest ./provider/announce/quorum \
 	  $$(go list ./... | grep -vxF -f <(go list $(RACY) $(HALF)) | grep -v /test/e2e)
 
 # Beside others, on few processors, something may come later than any test waits for. Up to two tests have another try,
@@ -226,12 +243,13 @@ faults adopt: K8S := $(VENDORS)
 e2e: lab images ## Tests on real machines: make e2e K8S=1.35 RUN=StaticPod
 	$(call machines,$(LANES),$(RUN),$(K8S),$(LABS))
 
-long: ## What `make e2e` leaves out for its length: every profile's pod, vendors' managers, upgraded by hand, killed at random
+long: ## What `make e2e` leaves out for its length: every profile's pod, vendors' managers, Gateways, upgraded by hand, killed at random
 	$(MAKE) e2e RUN='$(LONG)' SKIP='^TestMeasure|$(VENDORS_TESTS)' ARGS='$(ARGS)'
 	$(MAKE) e2e RUN='$(VENDORS_TESTS)' SKIP='^TestMeasure|^TestUpgrade' K8S=$(VENDORS) ARGS='$(ARGS)'
 	set -e; for minor in $(OLDER); do $(MAKE) e2e RUN=^TestConfigurer K8S=$$minor; done
-	$(ROOT) env CCMADM_TEST=cluster go test -timeout 20m -run '$(SWEEPS)' ./phases/...
+	$(ROOT) env $(CLUSTER) go test -timeout 20m -run '$(SWEEPS)' ./phases/...
 	$(ROOT) go test -count=1 -p 1 ./provider/announce/...
+	$(MAKE) gateway-check
 
 faults: lab images ## Every fault of the library, and docs/contributing/faults.md from what it has seen; make e2e has pairs of them, make long two of each kind
 	rm -f bin/measured/faults-*.md
@@ -283,7 +301,7 @@ bench: lab images ## Measure against bare kubeadm, and thousands of Nodes agains
 
 bench-scale: build ## Only the thousands of Nodes
 	go test ./provider/routes -count=1 -run '^$$' -bench .
-	CCMADM_TEST=cluster go test ./doctor/diagnosis -count=1 -timeout 30m -run '^$$' -bench .
+	$(CLUSTER) go test ./doctor/diagnosis -count=1 -timeout 30m -run '^$$' -bench .
 	go test ./test/scale -count=1 -timeout 30m -v -run '^$$' -bench . -args -ccm $(CURDIR)/bin/cloud-controller-manager
 
 tidy:
@@ -291,6 +309,13 @@ tidy:
 
 committed:
 	@[ -z "$$(git status --porcelain)" ] || { git status --short; echo 'commit it, or leave it out'; exit 1; }
+
+# Git gives the files of a clone the time of the clone, and `go test` runs again what reads files that have another time. Here it is
+# made of the content, so that the cached results of an earlier clone in this place count as long as no file of theirs has changed.
+times: committed generated
+	@git ls-files -sz | while read -r -d '' mode blob file; do \
+	  touch --no-create --no-dereference --date=@$$((946684800 + 0x$${blob:0:7})) -- "$${file#*$$'\t'}"; done
+	@git ls-tree -rdz --name-only HEAD | xargs -0 touch --date=@946684800 -- .
 
 generated:
 	@state() { git status --porcelain; git diff | sha256sum; }; before=$$(state); $(MAKE) --no-print-directory generate; \
@@ -316,7 +341,7 @@ generate: ## Rewrite docs/reference from the commands
 	go generate ./...
 
 # Cheap things first; all that has to be built, in one go, before anything waits for a processor; then the tests.
-verify: tidy committed generated lint release-check monitoring-check examples-check bin/lab ## What CI runs
+verify: tidy committed generated times lint release-check monitoring-check examples-check bin/lab ## What CI runs
 	$(LAB) build --install --kubernetes $(subst $(space),$(comma),$(MINORS)) --ccm openstack,sample
 	$(LAB) upstream $(NEWEST)
 	$(MAKE) chart-check

@@ -19,7 +19,7 @@ var (
 	kubernetesMinor = flag.String("kubernetes", "", "minor version of the machines' Kubernetes; without it no test runs")
 	labPrefix       = flag.String("labs", "e2e", "what the names of labs begin with; two runs at once need two")
 	proxyMode       = flag.String("proxy", "nftables", "kube-proxy's mode where load balancers are measured")
-	allFaults       = flag.Bool("faults", false, "inject every fault of the library, pairs of them, and unknown ones; else two of each kind")
+	allFaults       = flag.Bool("faults", false, "inject every fault of the library, pairs of them, and unknown ones; else two of each kind, and one pair")
 	update          = flag.Bool("update", false, "rewrite the page of upstream's tests from the results of its runs")
 	metallbFocus    = flag.String("metallb", ".", "which of MetalLB's own tests run, as a regular expression over their names")
 	distFolder      = flag.String("dist", "", "folder of a release that machines install from; see make release-machines")

@@ -153,7 +153,14 @@ func options() []option {
 			}),
 			[]string{"--serving-certificates", "--serving-certificate-ranges=198.18.0.0/24,fd00::/64", "--serving-certificate-names=*.example.com"},
 		},
-		{"arguments", values{"extraArgs": []any{"--v=4", "--leader-elect=false"}}, []string{"--extra-args=--v=4", "--extra-args=--leader-elect=false"}},
+		{
+			"arguments, repeated ones, too",
+			values{"extraArgs": []any{"--v=4", "--controllers=*", "--leader-elect=false", "--controllers=-x", "--feature-gates=A=true"}},
+			[]string{
+				"--extra-args=--v=4", "--extra-args=--controllers=*", "--extra-args=--leader-elect=false", "--extra-args=--controllers=-x",
+				"--extra-args=--feature-gates=A=true",
+			},
+		},
 		{"image", values{"image": "registry.example/ccm:v1"}, []string{"--image=registry.example/ccm:v1"}},
 		{
 			"routes",

@@ -81,8 +81,16 @@ func TestValues_Refused(t *testing.T) {
 		"an endpoint without a port":   {values{"controlPlaneEndpoint": "https://192.0.2.1"}, "/controlPlaneEndpoint"},
 		"a mirror with a space":        {values{"imageRepository": "a b"}, "/imageRepository"},
 		"a Secret by its name alone":   {values{"imagePullSecrets": []any{"mirror"}}, "/imagePullSecrets/0"},
+		"a Secret without a name":      {values{"imagePullSecrets": []any{values{}}}, "/imagePullSecrets/0"},
 		"off without a parent":         {values{"enabled": false}, "/enabled"},
 		"a range that is none":         {values{"servingCertificates": values{"ranges": []any{"all"}}}, "/servingCertificates/ranges/0"},
+		"all addresses":                {values{"servingCertificates": values{"ranges": []any{"0.0.0.0/0"}}}, "/servingCertificates/ranges/0"},
+		"all addresses of IPv6":        {values{"servingCertificates": values{"ranges": []any{"::/0"}}}, "/servingCertificates/ranges/0"},
+		"IPv4 in IPv6":                 {values{"servingCertificates": values{"ranges": []any{"::ffff:a00:0/104"}}}, "/servingCertificates/ranges/0"},
+		"a credential in an argument":  {values{"extraArgs": []any{"--api-token=S3CRET"}}, "/extraArgs/0"},
+		"a password in an address":     {values{"extraArgs": []any{"--proxy=https://user:pw@p:3128"}}, "/extraArgs/0"},
+		"a feature that is null":       {values{"features": values{"lifecycle": nil}}, "lifecycle"},
+		"an agent that is null":        {values{"nodeAgent": values{"enabled": nil}}, "enabled"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := template(c, "v1.36.0", merge(values{"provider": "onprem", "clusterName": "ber1"}, tt.change))

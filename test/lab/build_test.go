@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -94,4 +95,15 @@ func stat(t *testing.T, elements ...string) os.FileInfo {
 		t.Fatal(err)
 	}
 	return info
+}
+
+// TestInlinedPackages: with other packages inlined, all that imports these would be compiled once more for ccmadm.
+func TestInlinedPackages(t *testing.T) {
+	text, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "\nINLINED  := " + strings.Join(inlinedPackages(), " ") + "\n"; !strings.Contains(string(text), want) {
+		t.Errorf("the Makefile lacks %q", want)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -42,8 +43,8 @@ func (b builder) metallbTests(ctx context.Context) (string, error) {
 	}
 	return b.cached(ctx, metallbTests, append(inputs, server...), func(dir string) error {
 		module := filepath.Join(b.source, metallbTests)
-		compile := b.goCommand(ctx, module, "test", "-vet=off", "-c", "-trimpath", "-ldflags", "-s -w",
-			"-o", filepath.Join(dir, "metallb.test"), metallbModule+"/e2etest")
+		compile := b.goCommand(ctx, module, slices.Concat([]string{"test", "-vet=off", "-c"}, compileFlags(""),
+			[]string{"-o", filepath.Join(dir, "metallb.test"), metallbModule + "/e2etest"})...)
 		if out, err := compile.CombinedOutput(); err != nil {
 			return fmt.Errorf("compile e2etest: %w: %s", err, lastLines(string(out), 10))
 		}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -74,8 +75,8 @@ func upstreamTools() []string {
 // upstreamPrograms compiles all of them.
 func (b builder) upstreamPrograms(ctx context.Context, module, dir string) error {
 	for _, suite := range upstreamSuites() {
-		cmd := b.goCommand(ctx, module, "test", "-vet=off", "-c", "-trimpath", "-ldflags", "-s -w",
-			"-o", filepath.Join(dir, filepath.Base(suite)+".test"), suite)
+		program := filepath.Join(dir, filepath.Base(suite)+".test")
+		cmd := b.goCommand(ctx, module, slices.Concat([]string{"test", "-vet=off", "-c"}, compileFlags(""), []string{"-o", program, suite})...)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("compile %s: %w: %s", suite, err, lastLines(string(out), 10))
 		}

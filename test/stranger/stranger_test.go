@@ -14,7 +14,7 @@ const prefix = "github.com/ccmadm/ccmadm/"
 
 func TestDocumentsAndFindings(t *testing.T) {
 	dir := module(t, "api")
-	out, err := run(t, dir, "go", "build", "-o", "stranger", ".")
+	out, err := run(t, dir, "go", "build", "-ldflags=-s -w", "-o", "stranger", ".")
 	if err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
@@ -41,7 +41,7 @@ func TestConformanceKit(t *testing.T) {
 		t.Skip("it links all of upstream's controllers")
 	}
 	dir := module(t, "kit")
-	if out, err := run(t, dir, "go", "test", "-c", "-o", "kit", "."); err != nil {
+	if out, err := run(t, dir, "go", "test", "-c", "-ldflags=-s -w", "-o", "kit", "."); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
 	out, err := run(t, dir, "go", "list", "-test", "-deps", ".")
@@ -61,7 +61,7 @@ func TestConformanceRules(t *testing.T) {
 		t.Skip("links a program")
 	}
 	dir := module(t, "rules")
-	out, err := run(t, dir, "go", "build", "-o", "rules", ".")
+	out, err := run(t, dir, "go", "build", "-ldflags=-s -w", "-o", "rules", ".")
 	if err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}

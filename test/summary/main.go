@@ -7,8 +7,8 @@
 // files it is given.
 //
 // Start at [summarize]. Reads standard input, writes standard output, and the file that -again names. It fails when a
-// test failed, when something that is no test did, such as a package that does not compile, and when nothing ran: a
-// misspelled name is no success.
+// test failed or left itself out, when something that is no test failed, such as a package that does not compile, and
+// when nothing ran: a misspelled name is no success.
 package main
 
 import (
@@ -62,6 +62,7 @@ type report struct {
 	begun    map[string]bool // and not ended yet
 	failures []string        // tests and parts of tests
 	failed   int             // failures, and packages with a failure
+	skipped  int             // tests that left themselves out, which are among the failures
 	said     map[string][]string
 	quoting  map[string]int // lines of a command's output at the end of what the test said; -1: not of interest
 }
@@ -69,8 +70,8 @@ type report struct {
 // mostAgain is how many tests may have another try: a defect has more than one victim, and fails again.
 const mostAgain = 2
 
-// again returns the regular expression of the tests that failed: nothing where there are many, or where one of them
-// never came to its end, as in a panic.
+// again returns the regular expression of the tests that failed: nothing where there are many, where one of them
+// never came to its end, as in a panic, or where one left itself out.
 func (r *report) again() string {
 	var names []string
 	for _, e := range r.ended {
@@ -78,7 +79,7 @@ func (r *report) again() string {
 			names = append(names, e.Test)
 		}
 	}
-	if len(names) == 0 || len(names) > mostAgain || len(r.begun) > 0 {
+	if len(names) == 0 || len(names) > mostAgain || len(r.begun) > 0 || r.skipped > 0 {
 		return ""
 	}
 	return "^(" + strings.Join(names, "|") + ")$"
@@ -90,16 +91,16 @@ func (r *report) add(e event) {
 	switch {
 	case e.Action == "run" && whole:
 		r.begun[e.Test] = true
-	case e.Action == "skip":
+	case e.Action == "skip" && e.Test != "": // a test that is left out for its length is not started
 		delete(r.begun, e.Test)
-		return
+		r.skipped++
 	case e.Action != "pass" && e.Action != "fail":
 		return
 	case whole:
 		delete(r.begun, e.Test)
 		r.ended = append(r.ended, e)
 	}
-	if e.Action == "fail" {
+	if e.Action == "fail" || e.Action == "skip" {
 		r.failed++
 		if e.Test != "" {
 			r.failures = append(r.failures, e.Test)

@@ -33,6 +33,12 @@ func TestSummarize(t *testing.T) {
 			wantErr: "2 failures",
 		},
 		{
+			name:    "a test that leaves itself out, with its reason",
+			in:      slow + said("    b_test.go:12: no route here") + `{"Action":"skip","Test":"TestB"}` + "\n",
+			want:    "\nTestB failed:\n    b_test.go:12: no route here\n",
+			wantErr: "1 failures",
+		},
+		{
 			name: "what a test that fails has said, but not what explains it",
 			in: `{"Action":"output","Test":"TestB","Output":"    b_test.go:12: left: pod/x\n"}` + "\n" +
 				`{"Action":"output","Test":"TestB","Output":"    b_test.go:99: $ kubectl get pods\n"}` + "\n" +
@@ -110,7 +116,8 @@ func TestAgain(t *testing.T) {
 		{"two", a + good + b + whole, "^(TestA|TestB)$"},
 		{"three are no chance", a + b + c + whole, ""},
 		{"one never ended", begun + a + whole, ""},
-		{"one was left out", begun + `{"Action":"skip","Test":"TestD"}` + "\n" + a + whole, "^(TestA)$"},
+		{"one left itself out", begun + `{"Action":"skip","Test":"TestD"}` + "\n" + a + whole, ""},
+		{"a package has no tests", `{"Action":"skip","Package":"q"}` + "\n" + a + whole, "^(TestA)$"},
 		{"a package without a test", whole, ""},
 	}
 	for _, tt := range tests {
