@@ -17,7 +17,7 @@ import (
 // command fails where its output ends with an error, and nowhere else.
 func TestBlocks_Run(t *testing.T) {
 	bin := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(bin, "ccmadm"), "./cmd/ccmadm")
+	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", filepath.Join(bin, "ccmadm"), "./cmd/ccmadm")
 	build.Dir = ".."
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build ccmadm: %v\n%s", err, out)

@@ -10,6 +10,7 @@ import (
 // TestCommands: each command of ccmadm in a block or a span of code has a page in the reference, and its flags are there.
 func TestCommands(t *testing.T) {
 	command := regexp.MustCompile("\\bccmadm ([^`\n|;&#>)]*)")
+	commands, flags := 0, 0
 	flagName := regexp.MustCompile(`(?:^|\s)(--?[a-z][a-z-]*)`)
 	for _, path := range withExamples(t) {
 		if !forUsers(path) {
@@ -22,12 +23,17 @@ func TestCommands(t *testing.T) {
 			if !found {
 				continue // prose, or an output
 			}
+			commands++
 			for _, f := range flagName.FindAllStringSubmatch(own, -1) {
+				flags++
 				if !regexp.MustCompile(regexp.QuoteMeta(f[1]) + `\b`).MatchString(page) {
 					t.Errorf("%s: ccmadm %s: there is no flag %s", path, strings.TrimSpace(own), f[1])
 				}
 			}
 		}
+	}
+	if commands < 300 || flags < 200 {
+		t.Errorf("%d commands and %d flags were looked at: those of many pages are not found", commands, flags)
 	}
 }
 

@@ -34,28 +34,38 @@ func TestSearch(t *testing.T) {
 		"FAQ":               "faq.md",
 		"shell completion":  "tasks/use-the-command-line.md",
 		// of the titles of kubeadm and kubernetes.io
-		"join machines":            "tasks/init-and-join.md",
-		"upgrade a cluster":        "tasks/upgrade.md",
-		"renew certificates":       "tasks/renew-certificates.md",
-		"drain a node":             "tasks/drain-and-maintenance.md",
-		"dual-stack":               "tasks/ipv6-dual-stack.md",
-		"ports and":                "reference/ports-and-firewall.md",
-		"firewall":                 "reference/ports-and-firewall.md",
-		"back up":                  "tasks/backup.md",
-		"troubleshooting":          "troubleshooting.md",
-		"annotations, labels":      "reference/annotations-and-labels.md",
-		"glossary":                 "glossary.md",
-		"cluster API":              "tasks/cluster-api.md",
-		"existing cluster":         "tasks/adopt-existing-cluster.md",
-		"bare metal with load":     "tutorials/bare-metal-load-balancers.md",
-		"roll back":                "tasks/roll-back.md",
-		"external cloud mode":      "concepts/external-cloud-mode.md",
-		"external cloud provider":  "concepts/external-cloud-mode.md",
-		"bare metal load balancer": "tutorials/bare-metal-load-balancers.md",
-		"MetalLB alternative":      "concepts/comparison.md",
-		"architecture":             "concepts/architecture.md",
-		"security model":           "concepts/security-model.md",
+		"join machines":                       "tasks/init-and-join.md",
+		"upgrade a cluster":                   "tasks/upgrade.md",
+		"renew certificates":                  "tasks/renew-certificates.md",
+		"drain a node":                        "tasks/drain-and-maintenance.md",
+		"dual-stack":                          "tasks/ipv6-dual-stack.md",
+		"ports and":                           "reference/ports-and-firewall.md",
+		"firewall":                            "reference/ports-and-firewall.md",
+		"back up":                             "tasks/backup.md",
+		"troubleshooting":                     "troubleshooting.md",
+		"annotations, labels":                 "reference/annotations-and-labels.md",
+		"glossary":                            "glossary.md",
+		"cluster API":                         "tasks/cluster-api.md",
+		"existing cluster":                    "tasks/adopt-existing-cluster.md",
+		"bare metal with load":                "tutorials/bare-metal-load-balancers.md",
+		"roll back":                           "tasks/roll-back.md",
+		"external cloud mode":                 "concepts/external-cloud-mode.md",
+		"external cloud provider":             "concepts/external-cloud-mode.md",
+		"bare metal load balancer":            "tutorials/bare-metal-load-balancers.md",
+		"MetalLB alternative":                 "concepts/comparison.md",
+		"architecture":                        "concepts/architecture.md",
+		"security model":                      "concepts/security-model.md",
+		"change node IP":                      "faq.md",
+		"rename node":                         "faq.md",
+		"uninitialized taint":                 "troubleshooting.md",
+		"rollback":                            "tasks/roll-back.md",
+		"restore etcd":                        "tasks/backup.md",
+		"dual stack":                          "tasks/ipv6-dual-stack.md",
+		"external IP pending":                 "faq.md",
+		"kubelet serving certificate pending": "tasks/serving-certificates-pending.md",
 		// of MetalLB and its neighbours
+		"MetalLB migration":    "tasks/migrate-from-metallb.md",
+		"split brain":          "concepts/election.md",
 		"migrate from MetalLB": "tasks/migrate-from-metallb.md",
 		"kube-vip":             "tasks/migrate-from-kube-vip.md",
 		"external IPs at L2":   "tasks/load-balancers-l2.md",
@@ -69,13 +79,30 @@ func TestSearch(t *testing.T) {
 		"source IP":            "tasks/egress.md",
 		"SNAT":                 "tasks/egress.md",
 		"firewall allow list":  "tasks/egress.md",
+		"dynamic IPv6 prefix":  "tasks/changing-ipv6-prefix.md",
+		"prefix delegation":    "tasks/changing-ipv6-prefix.md",
+		"DHCPv6-PD":            "tasks/changing-ipv6-prefix.md",
+		"renumbering":          "tasks/changing-ipv6-prefix.md",
 		"Calico":               "tasks/with-calico.md",
 		"Cilium":               "tasks/with-cilium.md",
+		"client's source IP":   "tasks/load-balancers-l2.md",
+		"L2Advertisement":      "tasks/migrate-from-metallb.md",
 		"metrics":              "reference/metrics.md",
 		"support bundle":       "tasks/support-bundle.md",
-		"pre-commit":           "tasks/lint-in-ci.md",
-		"GitHub Actions":       "tasks/lint-in-ci.md",
-		"support policy":       "reference/support-policy.md",
+		// of vendors' service controllers
+		"could not find any suitable subnets for creating the ELB": "troubleshooting.md",
+		"neither load-balancer.hetzner.cloud/location nor":         "troubleshooting.md",
+		"Failed to find floating-network-id":                       "troubleshooting.md",
+		// of users of the Gateway API
+		"Gateway API":               "tasks/gateway-api.md",
+		"static IP for a Gateway":   "tasks/gateway-api.md",
+		"spec.addresses":            "tasks/gateway-api.md",
+		"GatewayClass":              "tasks/gateway-api.md",
+		"status.addresses is empty": "tasks/gateway-api.md",
+		"AddressNotAssigned":        "tasks/gateway-api.md",
+		"pre-commit":                "tasks/lint-in-ci.md",
+		"GitHub Actions":            "tasks/lint-in-ci.md",
+		"support policy":            "reference/support-policy.md",
 	} {
 		t.Run(phrase, func(t *testing.T) {
 			hits := search(texts, strings.ToLower(phrase))
@@ -124,10 +151,12 @@ func search(texts map[string]string, phrase string) []hit {
 // TestTaskPages: a task has the parts that readers of kubernetes.io know, and fits on a page.
 func TestTaskPages(t *testing.T) {
 	const most = 1200
+	tasks := 0
 	for _, path := range pages(t) {
 		if filepath.Dir(path) != "tasks" {
 			continue
 		}
+		tasks++
 		text := read(t, path)
 		if n := wordsOf(text); n > most {
 			t.Errorf("%s has %d words, and may have %d", path, n, most)
@@ -140,6 +169,9 @@ func TestTaskPages(t *testing.T) {
 		if !strings.HasPrefix(text, "# ") {
 			t.Errorf("%s does not begin with a title", path)
 		}
+	}
+	if tasks < 40 {
+		t.Errorf("%d pages of tasks were read", tasks)
 	}
 }
 
