@@ -344,7 +344,7 @@ func TestCluster_InitAgain_WithoutAToken(t *testing.T) {
 func TestCluster_InitAgain_BehindWorkersThatFailed(t *testing.T) {
 	m := existingtest.LivingAs(t, scheduledOnprem())
 	client := kubernetes.NewForConfigOrDie(phasestest.Cluster.Config)
-	workers := journal.Run{Command: workflow.UpgradeWorkers + "v1.36.3", Machine: "cp1", Version: "test"}
+	workers := journal.Run{Command: journal.CommandUpgradeWorkers + " v1.36.3", Machine: "cp1", Version: "test"}
 	j, err := journal.Open(t.Context(), client, workers)
 	if err != nil {
 		t.Fatal(err)

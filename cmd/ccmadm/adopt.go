@@ -17,6 +17,7 @@ import (
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/adoption"
 	"github.com/ccmadm/ccmadm/phases/fleet"
+	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/record"
 	"github.com/ccmadm/ccmadm/phases/settings"
 	"github.com/ccmadm/ccmadm/phases/workflow"
@@ -48,7 +49,7 @@ func newAdopter(command string, adoption *adoption.Adoption) adopter {
 }
 
 func newAdopt(s workflow.Streams) *cobra.Command {
-	a := newAdopter("adopt", &adoption.Adoption{})
+	a := newAdopter(journal.CommandAdopt, &adoption.Adoption{})
 	cmd := &cobra.Command{
 		Use:   "adopt",
 		Short: "Take an existing cluster into external cloud mode, node by node",
@@ -94,7 +95,7 @@ first node that fails; the same command resumes there. "ccmadm leave" reverts ev
 }
 
 func newLeave(s workflow.Streams) *cobra.Command {
-	a := newAdopter("leave", &adoption.Adoption{Leave: true})
+	a := newAdopter(journal.CommandLeave, &adoption.Adoption{Leave: true})
 	cmd := &cobra.Command{
 		Use:   "leave",
 		Short: "Take an adopted cluster out of external cloud mode",

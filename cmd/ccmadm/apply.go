@@ -8,13 +8,14 @@ import (
 	"github.com/ccmadm/ccmadm/cmd/ccmadm/usage"
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/manager"
 	"github.com/ccmadm/ccmadm/phases/record"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
 func newApply(s workflow.Streams) *cobra.Command {
-	o := workflow.Inputs{Role: kubeadm.RoleInit, Existing: true, Command: "apply", Operation: record.Ordinary{}}
+	o := workflow.Inputs{Role: kubeadm.RoleInit, Existing: true, Command: journal.CommandApply, Operation: record.Ordinary{}}
 	cmd := &cobra.Command{
 		Use:   "apply",
 		Short: "Apply a configuration to the cluster, or repair drift from its record",

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/phases/journal"
 )
 
 // interrupted says that it was the end that somebody asked for which ended a command, and where that was. The exit code
@@ -28,13 +29,11 @@ func goesOn(cmd *cobra.Command) string {
 	if trial := cmd.Flags().Lookup("dry-run"); trial != nil && trial.Value.String() == "true" {
 		return ""
 	}
-	path := strings.TrimPrefix(cmd.CommandPath(), cmd.Root().CommandPath()+" ") + " "
-	for _, name := range []string{"init", "join", "apply", "adopt", "leave", "upgrade apply", "upgrade node"} {
-		if strings.HasPrefix(path, name+" ") {
-			return "the same command resumes"
-		}
-	}
-	if path == "wait " {
+	path := strings.TrimPrefix(cmd.CommandPath(), cmd.Root().CommandPath()+" ")
+	switch {
+	case journal.OperationOf(path).Resumes:
+		return "the same command resumes"
+	case path == "wait":
 		return "nothing was changed; ccmadm status shows the state of the nodes"
 	}
 	return ""

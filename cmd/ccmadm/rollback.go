@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -124,7 +123,7 @@ func (r *rollbacker) run(ctx context.Context, s workflow.Streams, args []string)
 	if o.ImageBy, err = adoption.FormerImageBy(run); err != nil {
 		return usage.Observed(err)
 	}
-	o.Flags, o.Command, o.CheckFiles, o.Output = *settings, fmt.Sprintf("rollback %d", run.ID), checkFiles, "text"
+	o.Flags, o.Command, o.CheckFiles, o.Output = *settings, journal.Rollback(run.ID, ""), checkFiles, "text"
 	r.open = workflow.LeftOpen(runs, o.Command) != nil
 	return r.apply(ctx, s, o, run, profile)
 }
@@ -245,7 +244,7 @@ func (r *rollbacker) apply(
 	ctx context.Context, s workflow.Streams, o workflow.Inputs, run *journal.Run, profile string,
 ) error {
 	sayBack(s, run)
-	if strings.HasPrefix(run.Command, "upgrade ") {
+	if run.Operation().Subject == journal.KubernetesVersion {
 		fmt.Fprintln(s.Err, "[rollback] the cloud-controller-manager goes back; Kubernetes stays at the version that it has")
 	}
 	shown := o

@@ -14,6 +14,7 @@ import (
 	"github.com/ccmadm/ccmadm/kubeadm"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/fleet"
+	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/kubelet"
 	"github.com/ccmadm/ccmadm/phases/upgrade"
 	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
@@ -75,7 +76,7 @@ cloud-controller-manager to its former release; Kubernetes cannot be downgraded.
 				return err
 			}
 			u.options.Line = commandLine(cmd, args)
-			return u.run(cmd.Context(), s, "upgrade apply "+u.upgrade.Version, args[1:])
+			return u.run(cmd.Context(), s, journal.CommandUpgradeApply+" "+u.upgrade.Version, args[1:])
 		},
 	}
 	u.bind(cmd)
@@ -113,7 +114,7 @@ After an interruption the same command resumes.` + upgradeEndings(),
 				return finding.Usagef("upgrade node takes no argument, not %q: it goes by the cluster's configuration", before)
 			}
 			u.options.Line = commandLine(cmd, args)
-			return u.run(cmd.Context(), s, "upgrade node", args)
+			return u.run(cmd.Context(), s, journal.CommandUpgradeNode, args)
 		},
 	}
 	u.bind(cmd)

@@ -101,7 +101,7 @@ func (a *adopter) hasLeft(ctx context.Context, n *fleet.Node) (bool, error) {
 // after it. A step that began before the Node was made was on another Node of the name: one that vanishes ends its step, too.
 func leftBefore(runs []journal.Run, node *corev1.Node) bool {
 	for _, run := range slices.Backward(runs) {
-		if directionOf(&run) != leaveCommand || run.State == journal.Done {
+		if directionOf(&run) != journal.CommandLeave || run.State == journal.Done {
 			return false
 		}
 		for _, step := range run.Steps {

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strconv"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/kubernetes"
@@ -62,12 +60,12 @@ func newestChange(runs []journal.Run, after *state.Record) (*journal.Run, error)
 			return nil, err
 		}
 		switch {
-		case run.State != journal.Done && !ended && !workflow.KeepsSettings(&run):
+		case run.State != journal.Done && !ended && !run.Operation().KeepsSettings:
 			return toComplete(runs, &run)
 		case !sameSettings(before, after):
 			return &run, nil
 		}
-		ended, after = ended || run.State == journal.Done && !workflow.KeepsSettings(&run), before
+		ended, after = ended || run.State == journal.Done && !run.Operation().KeepsSettings, before
 	}
 	return nil, finding.Refusedf("find the way back: the journal has no run that changed the cluster's settings").
 		WithHint("ccmadm journal lists the runs that are known. Nothing was changed")
@@ -75,11 +73,10 @@ func newestChange(runs []journal.Run, after *state.Record) (*journal.Run, error)
 
 // toComplete is what to roll back where the newest run is a rollback without an end: the same run again. A number undoes the rollback.
 func toComplete(runs []journal.Run, newest *journal.Run) (*journal.Run, error) {
-	_, text, is := strings.Cut(newest.Command, "rollback ")
+	id, is := newest.RollsBack()
 	if !is || newest.State == journal.Done {
 		return newest, nil
 	}
-	id, _ := strconv.Atoi(strings.TrimSuffix(text, ")")) // no run has the number 0
 	run, err := FindRun(runs, id)
 	if err != nil || run.Shortened {
 		return nil, finding.Refusedf("find the way back: run %d, ccmadm %s, has not ended, and the journal no longer has run %d",

@@ -2,7 +2,6 @@ package adoption
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -21,16 +20,11 @@ import (
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
-// The commands that go each other's way back.
-const (
-	adoptCommand = "adopt"
-	leaveCommand = "leave"
-)
-
-// directionOf returns which of the two a run was, itself or as a rollback of the other; empty: neither.
+// directionOf returns which of adopt and leave a run was, itself or as a rollback of the other; empty: neither. They go each
+// other's way back.
 func directionOf(run *journal.Run) string {
-	switch command, _, _ := strings.Cut(run.Command, " "); command {
-	case adoptCommand, leaveCommand:
+	switch command := run.Operation().Command; command {
+	case journal.CommandAdopt, journal.CommandLeave:
 		return command
 	}
 	return ""
@@ -46,12 +40,12 @@ func Back(
 	ctx context.Context, client kubernetes.Interface, runs []journal.Run, run *journal.Run, how *Adoption,
 ) (*workflow.Inputs, []workflow.Phase, error) {
 	o := &workflow.Inputs{Role: kubeadm.RoleInit, Existing: true, Operation: how}
-	if how.Leave = directionOf(run) == adoptCommand && !hasStep(run, formerProvider().Name); !how.Leave {
-		o.Command = fmt.Sprintf("%s (rollback %d)", adoptCommand, run.ID)
+	if how.Leave = directionOf(run) == journal.CommandAdopt && !hasStep(run, formerProvider().Name); !how.Leave {
+		o.Command = journal.Rollback(run.ID, journal.CommandAdopt)
 		err := backToAdopted(ctx, client, runs, run, o, how)
 		return o, Adopt(), err
 	}
-	o.Command = fmt.Sprintf("%s (rollback %d)", leaveCommand, run.ID)
+	o.Command = journal.Rollback(run.ID, journal.CommandLeave)
 	if err := refuseAdoptedBefore(runs, run); err != nil {
 		return nil, nil, err
 	}
@@ -140,7 +134,7 @@ func takenOut(runs []journal.Run, run *journal.Run) map[string]bool {
 // leavesOf are a run of leave, those before it that did not come to their end, and those after it, newest first.
 func leavesOf(runs []journal.Run, run *journal.Run) (leaves []journal.Run) {
 	for _, r := range slices.Backward(runs) {
-		is := directionOf(&r) == leaveCommand
+		is := directionOf(&r) == journal.CommandLeave
 		if r.Shortened || r.ID < run.ID && (!is || r.State == journal.Done) {
 			break
 		}

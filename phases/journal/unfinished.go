@@ -1,9 +1,6 @@
 package journal
 
-import (
-	"slices"
-	"strings"
-)
+import "slices"
 
 // Unfinished returns the newest run that began to change something and did not come to its end, or nil. Runs are in the
 // order of Read. A later run that came to its end and has led to a known state makes up for it: of an upgrade, another one
@@ -12,29 +9,24 @@ import (
 //
 // A run that is Begun may be under way: see Renewals.UnderWay.
 func Unfinished(runs []Run) *Run {
-	settled := map[string]bool{}
+	type subject struct {
+		Subject
+		machine string
+	}
+	settled := map[subject]bool{}
 	for i := range slices.Backward(runs) {
 		r := &runs[i]
-		switch kind := r.kind(); {
+		o := r.Operation()
+		of := subject{Subject: o.Subject}
+		if o.Subject == KubernetesVersion {
+			of.machine = r.Machine
+		}
+		switch {
 		case r.State == Done:
-			settled[kind] = true
-		case !settled[kind] && len(r.Steps) > 0 && (r.State != Failed || r.resumes()):
+			settled[of] = true
+		case !settled[of] && len(r.Steps) > 0 && (r.State != Failed || o.FailedIsUnfinished):
 			return r
 		}
 	}
 	return nil
-}
-
-// kind says which runs a run makes up for.
-func (r *Run) kind() string {
-	if strings.HasPrefix(r.Command, "upgrade ") {
-		return "upgrade on " + r.Machine
-	}
-	return "settings"
-}
-
-// resumes tells a command of many steps, which goes on behind those that are done.
-func (r *Run) resumes() bool {
-	name, _, _ := strings.Cut(r.Command, " ")
-	return name == "adopt" || name == "leave" || name == "upgrade"
 }

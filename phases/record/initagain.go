@@ -42,7 +42,7 @@ func (Initialization) Step(ctx context.Context, r *workflow.Run, p workflow.Phas
 		return nil
 	}
 	c := r.InPhase(r.Phase)
-	c.Command = string(kubeadm.RoleInit)
+	c.Command = journal.CommandInit
 	if err := openRepair(ctx, c); err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func refuseUnended(ctx context.Context, env *workflow.Env) error {
 	}
 	for _, run := range slices.Backward(runs) {
 		switch {
-		case workflow.KeepsSettings(&run):
+		case run.Operation().KeepsSettings:
 			continue
 		case run.State == journal.Done:
 			return nil

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/journal"
@@ -57,7 +56,7 @@ func upgradeCutShort(ctx context.Context, r *workflow.Run) (bool, error) {
 // lastUpgrade is the last one that was begun on a control plane; the zero value: there was none.
 func lastUpgrade(runs []journal.Run, node string) journal.Run {
 	for _, run := range slices.Backward(runs) {
-		if run.Machine == node && strings.HasPrefix(run.Command, "upgrade ") {
+		if run.Machine == node && run.Operation().Subject == journal.KubernetesVersion {
 			return run
 		}
 	}

@@ -177,7 +177,7 @@ func (u *upgrader) beginWorkers(ctx context.Context) error {
 		return err
 	}
 	r := u.r.InPhase(u.r.Phase)
-	r.Command = workflow.UpgradeWorkers + "v" + u.op.target.String()
+	r.Command = journal.CommandUpgradeWorkers + " v" + u.op.target.String()
 	return workflow.OpenRun(ctx, r, u.client, string(before))
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/phases/fleet"
+	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/kubelet"
 	"github.com/ccmadm/ccmadm/phases/record"
 	"github.com/ccmadm/ccmadm/phases/workflow"
@@ -50,9 +51,9 @@ func (u *Upgrade) first() bool { return u.Version != "" }
 // command is how the journal and the machine's state call it.
 func (u *Upgrade) command() string {
 	if u.first() {
-		return "upgrade apply v" + u.target.String()
+		return journal.CommandUpgradeApply + " v" + u.target.String()
 	}
-	return "upgrade node v" + u.target.String()
+	return journal.CommandUpgradeNode + " v" + u.target.String()
 }
 
 // upgradeOf is what the run was told beside the settings. A phase of this package is in lists of an upgrade only.

@@ -29,7 +29,7 @@ func CloseAbandoned(ctx context.Context, r *Run) error {
 	if err != nil {
 		return err
 	}
-	last := LeftOpen(runs, "apply", r.Command)
+	last := LeftOpen(runs, journal.CommandApply, r.Command)
 	if last == nil {
 		return nil
 	}
@@ -54,7 +54,7 @@ func CloseAbandoned(ctx context.Context, r *Run) error {
 // it but its end.
 func LeftOpen(runs []journal.Run, commands ...string) *journal.Run {
 	for _, run := range slices.Backward(runs) {
-		if KeepsSettings(&run) {
+		if run.Operation().KeepsSettings {
 			continue
 		}
 		if run.State != journal.Done && slices.Contains(commands, run.Command) {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
@@ -133,7 +132,7 @@ func OpenRun(ctx context.Context, r *Run, client kubernetes.Interface, before st
 }
 
 // RollbackTo is the way back of this run.
-func RollbackTo(r *Run) string { return fmt.Sprintf("ccmadm rollback %d", r.Course.Journal.ID()) }
+func RollbackTo(r *Run) string { return "ccmadm " + journal.Rollback(r.Course.Journal.ID(), "") }
 
 // Begin opens the journal where something is to be done, and holds its Lease from then on. The way back of the run is the record
 // that it goes by, if the cluster has one. Where that is another one by then, the run is refused, and ends as it is told.
@@ -220,12 +219,3 @@ func (r *Run) Do(ctx context.Context, list []Phase) (err error) {
 func ControlPlaneClient(m *machine.Machine, version string) (kubernetes.Interface, error) {
 	return AdminClient(&Env{Machine: m, Version: version})
 }
-
-// KeepsSettings tells a run that writes none, however far it has come: init brings back what the record says, and workers
-// have none.
-func KeepsSettings(run *journal.Run) bool {
-	return run.Command == string(kubeadm.RoleInit) || strings.HasPrefix(run.Command, UpgradeWorkers)
-}
-
-// UpgradeWorkers begins the command of a run of workers' upgrades alone, as the journal has it.
-const UpgradeWorkers = "upgrade workers "
