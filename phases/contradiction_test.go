@@ -41,7 +41,7 @@ func TestRefuseContradictions(t *testing.T) {
 			wantErr: `bgp "{localASN:64512,peers:[{address:192.0.2.1,asn:64500}]}": the cluster's record says ""`,
 		},
 	} {
-		err := record.RefuseContradictions("join", tc.flags, rec)
+		err := record.RefuseContradictions(record.JoinContradicted(), tc.flags, rec)
 		if (err == nil) != (tc.wantErr == "") || (err != nil && !strings.Contains(err.Error(), tc.wantErr)) {
 			t.Errorf("%s: got %v, want %q", tc.name, err, tc.wantErr)
 		}

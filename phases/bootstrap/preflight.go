@@ -98,7 +98,7 @@ func CheckClusterRecord(ctx context.Context, r *workflow.Run) error {
 	if err := sayOlderVersion(r); err != nil {
 		return err
 	}
-	return record.RefuseContradictions("init", r.Said, rec)
+	return record.RefuseContradictions(record.InitContradicted(), r.Said, rec)
 }
 
 // checkKubeadmConfig finds what stands in the way of external mode in the user's own file, on a copy of it, and then has

@@ -34,11 +34,21 @@ func saidOf(r *workflow.Run, rec *state.Record) config.CloudConfiguration {
 	return said
 }
 
+// Contradicted is an operation whose user said something else than the cluster's record.
+type Contradicted struct {
+	// Command names it in the error.
+	Command string
+	// Hint says what to do.
+	Hint string
+	// Unpublished says that its record may not be published yet: one that was has a complete image.
+	Unpublished bool
+}
+
 // RefuseContradictions compares all that the user said in this run with what holds in the cluster, field by field. The
 // node IP is the machine's own affair, and so is the patience of waiting. What was not said is taken from the record.
-func RefuseContradictions(command string, said config.CloudConfiguration, rec *state.Record) error {
+func RefuseContradictions(by Contradicted, said config.CloudConfiguration, rec *state.Record) error {
 	known := rec.Configuration
-	untried := known.ControllerManager.Image == "" && command == "init" // a record that was published has a complete image
+	untried := known.ControllerManager.Image == "" && by.Unpublished
 	var wrong []error
 	for _, c := range contradictions(said, known) {
 		if untried && (strings.HasPrefix(c.field, "controllerManager.") || c.field == "nodeAgent.image") {
@@ -46,7 +56,7 @@ func RefuseContradictions(command string, said config.CloudConfiguration, rec *s
 		}
 		if (c.said != "" || c.empty) && c.said != c.known {
 			wrong = append(wrong, fmt.Errorf("%s with %s %q: the cluster's record says %q",
-				command, c.field, redact.Text(c.said), redact.Text(c.known)))
+				by.Command, c.field, redact.Text(c.said), redact.Text(c.known)))
 		}
 	}
 	if said.Profile != "" {
@@ -55,21 +65,13 @@ func RefuseContradictions(command string, said config.CloudConfiguration, rec *s
 			return finding.Usagef("read profile: %w", err)
 		}
 		if string(data) != rec.Profile {
-			wrong = append(wrong, fmt.Errorf("%s with %s: it is not the profile of the cluster's record, whose provider is %s", command, said.Profile, known.Provider))
+			wrong = append(wrong, fmt.Errorf("%s with %s: it is not the profile of the cluster's record, whose provider is %s", by.Command, said.Profile, known.Provider))
 		}
 	}
 	if len(wrong) == 0 {
 		return nil
 	}
-	hint := "leave it out: joining machines take it from the record"
-	switch command {
-	case "init":
-		hint = "leave it out: this machine has a cluster, whose settings hold; `ccmadm apply` changes those that can be changed"
-	case "apply":
-		hint = "leave it out: nothing changes the name of a cluster, and no command of this release mode Manual or the " +
-			"address of its control plane; `ccmadm adopt --provider` changes the provider where the Nodes' provider IDs allow it"
-	}
-	return finding.Refusedf("%w", errors.Join(wrong...)).WithHint("%s", hint)
+	return finding.Refusedf("%w", errors.Join(wrong...)).WithHint("%s", by.Hint)
 }
 
 // contradictable is a setting as text; empty says that it was given, as an empty list.

@@ -12,6 +12,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/state"
 	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/settings"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
@@ -47,6 +48,15 @@ func CheckChange(ctx context.Context, r *workflow.Run) error {
 	return err
 }
 
+// changeContradicted is what apply says, and each other operation that changes an existing cluster.
+func changeContradicted() Contradicted {
+	return Contradicted{
+		Command: journal.CommandApply,
+		Hint: "leave it out: nothing changes the name of a cluster, and no command of this release mode Manual or the " +
+			"address of its control plane; `ccmadm adopt --provider` changes the provider where the Nodes' provider IDs allow it",
+	}
+}
+
 // refuseChange refuses what these phases cannot change, each by itself too.
 func refuseChange(ctx context.Context, r *workflow.Run, rec *state.Record) error {
 	said, known := r.Said, rec.Configuration
@@ -69,7 +79,7 @@ func refuseChange(ctx context.Context, r *workflow.Run, rec *state.Record) error
 		return finding.Refusedf("apply with controlPlaneVIP.interface %q: the cluster's record says %q", ifi,
 			known.ControlPlaneVIP.Interface).WithHint("leave it out: it is each control plane's own")
 	}
-	return RefuseContradictions("apply", fixed, rec)
+	return RefuseContradictions(changeContradicted(), fixed, rec)
 }
 
 // refuseProvider names the Nodes that another provider would not know: a provider ID cannot change. Without any, the

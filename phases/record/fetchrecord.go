@@ -46,13 +46,18 @@ whether the cluster has a node of this machine's name. Refuses what contradicts 
 			if err != nil {
 				return err
 			}
-			if err := RefuseContradictions("join", r.Said, rec); err != nil {
+			if err := RefuseContradictions(JoinContradicted(), r.Said, rec); err != nil {
 				return err
 			}
 			r.Sayf("cluster %s: provider %s, mode %s", rec.Configuration.ClusterName, rec.Configuration.Provider, rec.Configuration.Mode)
 			return WriteRecord(r.Env, rec)
 		},
 	}
+}
+
+// JoinContradicted is what join says.
+func JoinContradicted() Contradicted {
+	return Contradicted{Command: journal.CommandJoin, Hint: "leave it out: joining machines take it from the record"}
 }
 
 // joinedCluster is the one to be joined, found once.

@@ -19,6 +19,15 @@ type Initialization struct{ Ordinary }
 
 var _ workflow.Operation = Initialization{}
 
+// InitContradicted is what init says on a machine that has a cluster.
+func InitContradicted() Contradicted {
+	return Contradicted{
+		Command:     journal.CommandInit,
+		Hint:        "leave it out: this machine has a cluster, whose settings hold; `ccmadm apply` changes those that can be changed",
+		Unpublished: true,
+	}
+}
+
 // Step runs a phase. In an existing cluster it brings back what the record says, as apply does: what it changes is a step of the
 // journal, under the Lease of the one run that changes a cluster at a time.
 func (Initialization) Step(ctx context.Context, r *workflow.Run, p workflow.Phase) error {

@@ -149,7 +149,7 @@ func refuseOtherManager(r *workflow.Run, rec *state.Record) error {
 		return err // in mode Manual the manager is the user's affair, by whatever means
 	}
 	said := config.CloudConfiguration{Provider: r.Said.Provider, Mode: r.Said.Mode}
-	return RefuseContradictions("init", said, rec)
+	return RefuseContradictions(InitContradicted(), said, rec)
 }
 
 // refuseOtherAgent keeps a phase from bringing a node agent, or routes, that the cluster's record does not know: the
@@ -160,5 +160,5 @@ func refuseOtherAgent(r *workflow.Run, rec *state.Record) error {
 	}
 	said := config.CloudConfiguration{Routes: r.Said.Routes}
 	said.NodeAgent.Enabled = r.Said.NodeAgent.Enabled
-	return RefuseContradictions("init", said, rec)
+	return RefuseContradictions(InitContradicted(), said, rec)
 }
