@@ -15,11 +15,11 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
-	"github.com/ccmadm/ccmadm/phases/adoption"
 	"github.com/ccmadm/ccmadm/phases/existingtest"
 	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/manager"
 	"github.com/ccmadm/ccmadm/phases/phasestest"
+	"github.com/ccmadm/ccmadm/phases/rollback"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
@@ -78,7 +78,7 @@ func TestCluster_Apply_CutShortBehindEachPhase(t *testing.T) {
 				runs, _ := phasestest.JournalOf(t)
 				cutShort(t, client, m, change(modes[1], 4), i)
 				if now, _ := phasestest.JournalOf(t); phasestest.Newest(now).ID > phasestest.Newest(runs).ID { // else it has changed nothing
-					back, _, err := adoption.FormerSettings(phasestest.Newest(now))
+					back, _, err := rollback.FormerSettings(phasestest.Newest(now))
 					if err != nil {
 						t.Fatal(err)
 					}

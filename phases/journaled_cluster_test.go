@@ -11,12 +11,12 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/config"
 	"github.com/ccmadm/ccmadm/api/finding"
-	"github.com/ccmadm/ccmadm/phases/adoption"
 	"github.com/ccmadm/ccmadm/phases/existingtest"
 	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/manager"
 	"github.com/ccmadm/ccmadm/phases/phasestest"
 	"github.com/ccmadm/ccmadm/phases/record"
+	"github.com/ccmadm/ccmadm/phases/rollback"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
@@ -62,7 +62,7 @@ func TestCluster_Apply_IsInTheJournal_AndRolledBack(t *testing.T) {
 	if again, _ := phasestest.JournalOf(t); len(again) != 1 {
 		t.Errorf("%d runs after one that changes nothing", len(again))
 	}
-	back, profile, err := adoption.FormerSettings(&runs[0])
+	back, profile, err := rollback.FormerSettings(&runs[0])
 	if err != nil || profile != "" {
 		t.Fatal(profile, err)
 	}
@@ -203,7 +203,7 @@ func TestCluster_Apply_FailsBetweenSteps(t *testing.T) {
 		runs[1].State != journal.Failed {
 		t.Fatalf("the journal says\n%s", text)
 	}
-	if newest, err := adoption.NewestChange(t.Context(), client, runs); err != nil || newest.ID != 2 {
+	if newest, err := rollback.NewestChange(t.Context(), client, runs); err != nil || newest.ID != 2 {
 		t.Errorf("rollback leads back from %+v, %v", newest, err)
 	}
 }

@@ -5,7 +5,8 @@
 //
 //	settings -> workflow -> record -> kubelet -> fleet -> manager -> bootstrap, adoption, upgrade -> phases
 //
-// Each of these packages knows those to its left, none to its right, and the last three do not know each other. A flag to
+// Each of these packages knows those to its left, none to its right, and the last three, the operations, do not know each other.
+// Beside them, journal has the table of all operations, and rollback finds the way back from a run of any of them. A flag to
 // a manifest: cmd/ccmadm declares it into [workflow.Inputs], [workflow.New] lays it over the user's file, package record
 // lays that over the record once, package manager makes of it what the templates vary in, and manifests renders it.
 //

@@ -18,7 +18,6 @@ import (
 	"github.com/ccmadm/ccmadm/cmd/ccmadm/observer"
 	"github.com/ccmadm/ccmadm/cmd/ccmadm/output"
 	"github.com/ccmadm/ccmadm/doctor/table"
-	"github.com/ccmadm/ccmadm/phases/adoption"
 	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
@@ -52,7 +51,7 @@ The journal holds no secrets. -o json prints one run a line.`,
 			if id == 0 {
 				return printRuns(s.Out, runs, &o.Output, time.Now())
 			}
-			run, err := adoption.FindRun(runs, id)
+			run, err := journal.Find(runs, id)
 			if err != nil {
 				return err
 			}

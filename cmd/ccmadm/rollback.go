@@ -25,6 +25,7 @@ import (
 	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/manager"
 	"github.com/ccmadm/ccmadm/phases/record"
+	"github.com/ccmadm/ccmadm/phases/rollback"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 	"github.com/ccmadm/ccmadm/provider/balancer"
 )
@@ -102,7 +103,7 @@ func (r *rollbacker) run(ctx context.Context, s workflow.Streams, args []string)
 		return noFiles(run)
 	}
 	wait := r.options.Flags.Wait
-	settings, profile, err := adoption.FormerSettings(run)
+	settings, profile, err := rollback.FormerSettings(run)
 	if err != nil {
 		return usage.Observed(err)
 	}
@@ -120,7 +121,7 @@ func (r *rollbacker) run(ctx context.Context, s workflow.Streams, args []string)
 	}
 	o := r.options
 	o.Quiet, o.Line = !r.verbose, r.line(run.ID)
-	if o.ImageBy, err = adoption.FormerImageBy(run); err != nil {
+	if o.ImageBy, err = rollback.FormerImageBy(run); err != nil {
 		return usage.Observed(err)
 	}
 	o.Flags, o.Command, o.CheckFiles, o.Output = *settings, journal.Rollback(run.ID, ""), checkFiles, "text"
@@ -142,10 +143,10 @@ func findRun(ctx context.Context, id int) ([]journal.Run, *journal.Run, error) {
 		return nil, nil, observer.AskedHere(err)
 	}
 	if id == 0 {
-		run, err := adoption.NewestChange(ctx, client, runs)
+		run, err := rollback.NewestChange(ctx, client, runs)
 		return runs, run, observer.AskedHere(err)
 	}
-	run, err := adoption.FindRun(runs, id)
+	run, err := journal.Find(runs, id)
 	if err == nil && run.Shortened {
 		err = finding.Refusedf("go back to before run %d: the journal has only its steps that did not succeed", id).
 			WithHint("ccmadm journal %d shows them; nothing was changed", id)

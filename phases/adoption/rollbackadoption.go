@@ -17,6 +17,7 @@ import (
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/fleet"
 	"github.com/ccmadm/ccmadm/phases/journal"
+	"github.com/ccmadm/ccmadm/phases/rollback"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
@@ -30,7 +31,7 @@ func directionOf(run *journal.Run) string {
 	return ""
 }
 
-// IsAdoption tells whether a run was one of adopt or leave, which more than a record leads back from.
+// IsAdoption tells whether a run was one of adopt or leave. Back leads back from it.
 func IsAdoption(run *journal.Run) bool { return directionOf(run) != "" }
 
 // Back returns what leads back to before a run of adopt, which is leave, or of leave, which is adopt with the
@@ -91,7 +92,7 @@ func hasStep(run *journal.Run, name string) bool {
 func backToAdopted(
 	ctx context.Context, client kubernetes.Interface, runs []journal.Run, run *journal.Run, o *workflow.Inputs, how *Adoption,
 ) error {
-	settings, profile, err := FormerSettings(run)
+	settings, profile, err := rollback.FormerSettings(run)
 	if err != nil {
 		return err
 	}
@@ -99,7 +100,7 @@ func backToAdopted(
 		return finding.Refusedf("go back to before run %d: the cluster used a profile of your own", run.ID).
 			WithHint("ccmadm journal %d -o json has it; ccmadm adopt --profile FILE. Nothing was changed", run.ID)
 	}
-	if o.ImageBy, err = FormerImageBy(run); err != nil {
+	if o.ImageBy, err = rollback.FormerImageBy(run); err != nil {
 		return err
 	}
 	before, err := state.DecodeRecord("the record of before the run", []byte(run.Before))

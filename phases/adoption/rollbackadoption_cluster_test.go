@@ -19,6 +19,7 @@ import (
 	"github.com/ccmadm/ccmadm/machine/machinetest"
 	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/phasestest"
+	"github.com/ccmadm/ccmadm/phases/rollback"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
@@ -26,7 +27,7 @@ import (
 func back(t *testing.T, m *machine.Machine, client kubernetes.Interface) {
 	t.Helper()
 	runs, _ := phasestest.JournalOf(t)
-	run, err := NewestChange(t.Context(), client, runs)
+	run, err := rollback.NewestChange(t.Context(), client, runs)
 	if err != nil {
 		t.Fatal(err)
 	}

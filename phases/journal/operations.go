@@ -42,6 +42,8 @@ type Operation struct {
 	KeepsSettings bool
 	// Subject says which earlier runs a run makes up for when it is done: those of the same subject.
 	Subject Subject
+	// OwnWayBack says that the record of before is not enough to go back from its runs: they are rolled back by an operation.
+	OwnWayBack bool
 }
 
 // Operations lists the commands of this release that a journal may name, and those that resume. The runs of any other command
@@ -51,8 +53,8 @@ func Operations() []Operation {
 		{Command: CommandInit, Resumes: true, KeepsSettings: true}, // of a cluster that is there it restores those of the record
 		{Command: CommandJoin, Resumes: true},
 		{Command: CommandApply, Resumes: true},
-		{Command: CommandAdopt, Resumes: true, FailedIsUnfinished: true},
-		{Command: CommandLeave, Resumes: true, FailedIsUnfinished: true},
+		{Command: CommandAdopt, Resumes: true, FailedIsUnfinished: true, OwnWayBack: true},
+		{Command: CommandLeave, Resumes: true, FailedIsUnfinished: true, OwnWayBack: true},
 		{Command: CommandRollback}, // rollback names the run in its own hint
 		// Of another release, with another word behind it than the three below:
 		{Command: CommandUpgrade, FailedIsUnfinished: true, Subject: KubernetesVersion},
@@ -79,7 +81,8 @@ func OperationOf(text string) Operation {
 // Operation is that of the run's command.
 func (r *Run) Operation() Operation { return OperationOf(r.Command) }
 
-// Rollback is the command of a run that goes back to before another one. Where an operation does it, the command is that operation's.
+// Rollback is the command of a run that rolls another one back. By is the command of the operation that does it; empty: the
+// record of before is applied.
 func Rollback(of int, by string) string {
 	command := fmt.Sprintf("%s %d", CommandRollback, of)
 	if by == "" {

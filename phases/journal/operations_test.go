@@ -9,7 +9,7 @@ func TestOperationOf(t *testing.T) {
 	upgradeApply.Command, upgradeApply.Resumes = "upgrade apply", true
 	upgradeNode.Command, upgradeNode.Resumes = "upgrade node", true
 	workers.Command, workers.KeepsSettings = "upgrade workers", true
-	adopt := Operation{Command: "adopt", Resumes: true, FailedIsUnfinished: true}
+	adopt := Operation{Command: "adopt", Resumes: true, FailedIsUnfinished: true, OwnWayBack: true}
 	leave := adopt
 	leave.Command = "leave"
 	for command, want := range map[string]Operation{

@@ -240,3 +240,13 @@ func decode(list documents) ([]Run, error) {
 	slices.SortStableFunc(runs, func(a, b Run) int { return a.ID - b.ID })
 	return runs, nil
 }
+
+// Find returns the run of the journal that has the ID.
+func Find(runs []Run, id int) (*Run, error) {
+	for _, run := range runs {
+		if run.ID == id {
+			return &run, nil
+		}
+	}
+	return nil, finding.Usagef("find run %d: it is not in the journal", id).WithHint("ccmadm journal lists those that are")
+}

@@ -15,10 +15,10 @@ import (
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
-	"github.com/ccmadm/ccmadm/phases/adoption"
 	"github.com/ccmadm/ccmadm/phases/existingtest"
 	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/phasestest"
+	"github.com/ccmadm/ccmadm/phases/rollback"
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
@@ -81,7 +81,7 @@ func TestCluster_Upgrade_Apply(t *testing.T) {
 	if again, _ := phasestest.JournalOf(t); len(again) != 1 {
 		t.Errorf("%d runs after one that changes nothing", len(again))
 	}
-	back, _, err := adoption.FormerSettings(&runs[0])
+	back, _, err := rollback.FormerSettings(&runs[0])
 	if err != nil {
 		t.Fatal(err)
 	}

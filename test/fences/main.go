@@ -23,9 +23,10 @@ import (
 
 const module = "github.com/ccmadm/ccmadm"
 
-// allFences are those of the agent and of commands, too.
+// allFences are those of phases, the agent, images and commands, too.
 func allFences() map[string][]string {
 	all := fences()
+	maps.Copy(all, phaseFences())
 	maps.Copy(all, agentFences())
 	maps.Copy(all, imageFences())
 	maps.Copy(all, commandFences())
@@ -64,29 +65,6 @@ func fences() map[string][]string {
 		"kubeadm/bad.go":                      {"doctor/nodes", "phases/workflow", "provider/inventory"},
 		"kubeadm/identity/sign.go":            {"k8s.io/kubernetes/a"},
 		"kubeadm/identity/bad.go":             {"k8s.io/kubernetes/a", "provider"},
-		"phases/phases.go":                    {"phases/bootstrap", "phases/manager", "phases/workflow"},
-		"phases/bad.go":                       {"agent", "provider", "provider/inventory", "k8s.io/kubernetes/a", "cmd/ccmadm"},
-		"phases/settings/good.go":             {"machine", "templates"},
-		"phases/settings/bad.go":              {"phases/workflow", "phases/journal"},
-		"phases/workflow/phase.go":            {"phases/settings", "phases/journal", "kubeadm", "k8s.io/kubernetes/a"},
-		"phases/workflow/bad.go":              {"phases/record", "phases/manager", "phases/adoption", "k8s.io/kubernetes/a"},
-		"phases/record/good.go":               {"phases/workflow"},
-		"phases/record/bad.go":                {"phases/kubelet", "phases/manager", "phases/upgrade"},
-		"phases/kubelet/good.go":              {"phases/record"},
-		"phases/kubelet/bad.go":               {"phases/fleet", "phases/manager", "phases/bootstrap"},
-		"phases/fleet/good.go":                {"phases/kubelet"},
-		"phases/fleet/bad.go":                 {"phases/manager", "phases/adoption", "phases/upgrade"},
-		"phases/manager/good.go":              {"phases/record", "phases/upgrade/planner"},
-		"phases/manager/bad.go":               {"phases/bootstrap", "phases/adoption", "phases/upgrade", "phases/phasestest"},
-		"phases/bootstrap/good.go":            {"phases/manager", "phases/kubelet"},
-		"phases/bootstrap/bad.go":             {"phases/adoption", "phases/upgrade", "phases"},
-		"phases/adoption/good.go":             {"phases/manager", "phases/fleet"},
-		"phases/adoption/good_test.go":        {"phases/phasestest", "phases/existingtest"},
-		"phases/adoption/bad.go":              {"phases/bootstrap", "phases/upgrade", "phases", "phases/existingtest"},
-		"phases/upgrade/good.go":              {"phases/upgrade/planner", "phases/fleet"},
-		"phases/upgrade/bad.go":               {"phases/bootstrap", "phases/adoption", "phases"},
-		"phases/journal/bad.go":               {"phases/workflow"},
-		"phases/phasestest/good.go":           {"phases/record", "manifests/manifeststest"},
 		"provider/good.go":                    {"api/v1alpha1", "provider/inventory", "k8s.io/cloud-provider/a"},
 		"provider/good_test.go":               {"manifests/manifeststest"},
 		"provider/bad.go":                     {"manifests", "phases", "kubeadm", "doctor/nodes", "templates"},
@@ -103,6 +81,40 @@ func fences() map[string][]string {
 		"provider/announce/bgp/good.go":       {"api/v1alpha1", "provider/announce"},
 		"provider/announce/bgp/bad.go":        {"provider/announce/l2", "provider/announce/quorum", "provider/routes"},
 		"test/lab/good.go":                    {"text/template"},
+	}
+}
+
+// phaseFences are those of the library.
+func phaseFences() map[string][]string {
+	return map[string][]string{
+		"phases/phases.go":             {"phases/bootstrap", "phases/manager", "phases/workflow"},
+		"phases/bad.go":                {"agent", "provider", "provider/inventory", "k8s.io/kubernetes/a", "cmd/ccmadm"},
+		"phases/settings/good.go":      {"machine", "templates"},
+		"phases/settings/bad.go":       {"phases/workflow", "phases/journal"},
+		"phases/workflow/phase.go":     {"phases/settings", "phases/journal", "kubeadm", "k8s.io/kubernetes/a"},
+		"phases/workflow/bad.go":       {"phases/record", "phases/manager", "phases/adoption", "k8s.io/kubernetes/a"},
+		"phases/record/good.go":        {"phases/workflow"},
+		"phases/record/bad.go":         {"phases/kubelet", "phases/manager", "phases/upgrade"},
+		"phases/kubelet/good.go":       {"phases/record"},
+		"phases/kubelet/bad.go":        {"phases/fleet", "phases/manager", "phases/bootstrap"},
+		"phases/fleet/good.go":         {"phases/kubelet"},
+		"phases/fleet/bad.go":          {"phases/manager", "phases/adoption", "phases/upgrade"},
+		"phases/manager/good.go":       {"phases/record", "phases/upgrade/planner"},
+		"phases/manager/bad.go":        {"phases/bootstrap", "phases/adoption", "phases/upgrade", "phases/phasestest"},
+		"phases/bootstrap/good.go":     {"phases/manager", "phases/kubelet"},
+		"phases/bootstrap/bad.go":      {"phases/adoption", "phases/upgrade", "phases"},
+		"phases/adoption/good.go":      {"phases/manager", "phases/fleet", "phases/rollback"},
+		"phases/adoption/good_test.go": {"phases/phasestest", "phases/existingtest"},
+		"phases/adoption/bad.go":       {"phases/bootstrap", "phases/upgrade", "phases", "phases/existingtest"},
+		"phases/upgrade/good.go":       {"phases/upgrade/planner", "phases/fleet"},
+		"phases/upgrade/bad.go":        {"phases/bootstrap", "phases/adoption", "phases"},
+		"phases/rollback/good.go":      {"phases/workflow", "phases/journal", "phases/upgrade/planner"},
+		"phases/rollback/bad.go":       {"phases/record", "phases/manager", "phases/adoption", "phases/upgrade"},
+		"phases/another/good.go":       {"phases/manager", "phases/fleet", "phases/rollback"}, // an operation that there is not yet
+		"phases/another/good_test.go":  {"phases/phasestest", "phases/existingtest"},
+		"phases/another/bad.go":        {"phases/bootstrap", "phases/adoption", "phases/upgrade", "phases", "phases/phasestest"},
+		"phases/journal/bad.go":        {"phases/workflow"},
+		"phases/phasestest/good.go":    {"phases/record", "manifests/manifeststest"},
 	}
 }
 

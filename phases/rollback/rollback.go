@@ -1,4 +1,9 @@
-package adoption
+// Package rollback finds the way back from a run of the journal, whichever operation it was of.
+//
+// Start at [NewestChange], which chooses the run where the user names none, and [FormerSettings], the settings of before it. Reads:
+// the journal's runs, and the cluster's record. Writes: nothing; `ccmadm rollback` applies the settings. Runs of an operation
+// with a way back of its own (see journal.Operations) are that operation's: package adoption has the one of adopt and leave.
+package rollback
 
 import (
 	"cmp"
@@ -18,22 +23,12 @@ import (
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
-// FindRun returns the run of the journal that has the ID.
-func FindRun(runs []journal.Run, id int) (*journal.Run, error) {
-	for _, run := range runs {
-		if run.ID == id {
-			return &run, nil
-		}
-	}
-	return nil, finding.Usagef("find run %d: it is not in the journal", id).WithHint("ccmadm journal lists those that are")
-}
-
 // NewestChange returns the newest run that has changed the cluster's settings, or was cut short before it could. One
 // that has only brought another machine to them, or repaired what had drifted, is none: to before it is where the
 // cluster is. Of a rollback that has not come to its end it is the run that is rolled back: the rollback is completed.
 // It reads the cluster's record.
 func NewestChange(ctx context.Context, client kubernetes.Interface, runs []journal.Run) (*journal.Run, error) {
-	if n := len(runs); n > 0 && IsAdoption(&runs[n-1]) { // leave may have taken the record
+	if n := len(runs); n > 0 && runs[n-1].Operation().OwnWayBack { // leave may have taken the record
 		return toComplete(runs, &runs[n-1])
 	}
 	rec, err := workflow.AskRecord(ctx, client)
@@ -50,7 +45,7 @@ func newestChange(runs []journal.Run, after *state.Record) (*journal.Run, error)
 		if run.Shortened {
 			break
 		}
-		if run.Before == "" || IsAdoption(&run) {
+		if run.Before == "" || run.Operation().OwnWayBack {
 			return nil, finding.Refusedf("find the way back: run %d, ccmadm %s, has changed more than settings", run.ID,
 				run.Command).WithHint("ccmadm journal %d shows how to undo its steps; ccmadm rollback RUN goes to before "+
 				"an earlier one. Nothing was changed", run.ID)
@@ -77,7 +72,7 @@ func toComplete(runs []journal.Run, newest *journal.Run) (*journal.Run, error) {
 	if !is || newest.State == journal.Done {
 		return newest, nil
 	}
-	run, err := FindRun(runs, id)
+	run, err := journal.Find(runs, id)
 	if err != nil || run.Shortened {
 		return nil, finding.Refusedf("find the way back: run %d, ccmadm %s, has not ended, and the journal no longer has run %d",
 			newest.ID, newest.Command, id).WithHint("ccmadm rollback %d undoes it. Nothing was changed", newest.ID)

@@ -1,4 +1,4 @@
-package adoption
+package rollback
 
 import (
 	"fmt"
