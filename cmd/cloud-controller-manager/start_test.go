@@ -10,6 +10,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ccmadm/ccmadm/manifests/manifeststest"
 )
 
 // A static pod starts before the API server that it needs: it waits, is healthy
@@ -19,7 +21,7 @@ func TestCluster_LateAPIServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	address, listen := manifeststest.Bound(t)
 	kubeconfig := bytes.ReplaceAll(controllerManager(t), []byte(server.Host), []byte(address))
 	join(t, "early", "198.18.0.2", corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{MachineID: machine1}})
 
@@ -27,12 +29,7 @@ func TestCluster_LateAPIServer(t *testing.T) {
 	p.says("connection refused")
 	p.healthy()
 
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = listener.Close() })
-	go forward(listener, server.Host)
+	go forward(listen(), server.Host)
 	answered := time.Now()
 	initialized(t, "early")
 	t.Logf("initialized %s after the API server answered", time.Since(answered).Round(time.Millisecond))

@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/ccmadm/ccmadm/manifests/manifeststest"
 )
 
 // observer calls seen after each request.
@@ -64,18 +66,11 @@ func TestCluster_Apply_BeforeTheAPIServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
+	address, listen := manifeststest.Bound(t)
 	started := false
 	start := sync.OnceFunc(func() {
 		started = true
-		forward(t, address, server.Host)
+		forward(listen(), server.Host)
 	})
 	cfg := observe(cluster.Config, func(_ *http.Response, err error) {
 		if err != nil {
@@ -90,13 +85,7 @@ func TestCluster_Apply_BeforeTheAPIServer(t *testing.T) {
 }
 
 // forward is the API server coming up at another address.
-func forward(t *testing.T, from, to string) {
-	listener, err := net.Listen("tcp", from)
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	t.Cleanup(func() { _ = listener.Close() })
+func forward(listener net.Listener, to string) {
 	go func() {
 		for {
 			in, err := listener.Accept()
