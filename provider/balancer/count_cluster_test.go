@@ -63,7 +63,7 @@ func TestCluster_PoolCountedInABurst(t *testing.T) {
 		c.create(fmt.Sprint("s", n), func(s *corev1.Service) { s.Spec.AllocateLoadBalancerNodePorts = new(false) })
 		time.Sleep(20 * time.Millisecond)
 	}
-	for deadline := time.After(10 * time.Second); ; {
+	for deadline := time.After(time.Minute); ; {
 		select {
 		case e := <-w.ResultChan():
 			writes++

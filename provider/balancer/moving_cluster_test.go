@@ -178,7 +178,7 @@ func TestCluster_Move(t *testing.T) {
 			gap, both := seen.gap()
 			t.Logf("20 moves: half of them took %s, the longest %s; without a Service at most %s, with two at most %s",
 				took[10].Round(time.Millisecond), took[19].Round(time.Millisecond), gap, both)
-			if proxy && gap > 0 || !proxy && both > 0 || gap > time.Second || both > time.Second {
+			if proxy && gap > 0 || !proxy && both > 0 || gap > tick/2 || both > tick/2 {
 				t.Errorf("without a Service for %s, with two for %s", gap, both)
 			}
 			seen.announced(t)

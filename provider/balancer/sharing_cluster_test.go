@@ -117,7 +117,7 @@ func TestCluster_SharedAcrossNamespaces(t *testing.T) {
 	})
 	moved := address(s)
 	told := c.told()
-	for began := time.Now(); !strings.Contains(told, "SharingConflict") && time.Since(began) < time.Second; told += c.told() {
+	for began := time.Now(); !strings.Contains(told, "SharingConflict") && time.Since(began) < time.Minute; told += c.told() {
 		time.Sleep(5 * time.Millisecond)
 	}
 	why := "share " + shared + ": annotation ccmadm.dev/share-namespaces of Service/share-a/web does not list share-b"

@@ -1,6 +1,7 @@
 package balancer
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,8 +23,18 @@ func TestCluster_SilentAgent(t *testing.T) {
 	report := func(node string) {
 		t.Helper()
 		patch := []byte(`{"status": {"announced": 0, "routed": 0, "renewTime": "` + metav1.NowMicro().UTC().Format(metav1.RFC3339Micro) + `"}}`)
-		if _, err := agents.Patch(t.Context(), node, types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
+		written, err := agents.Patch(t.Context(), node, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+		if err != nil {
 			t.Fatal(err)
+		}
+		for began := time.Now(); ; time.Sleep(10 * time.Millisecond) { // until the leader has it
+			if slices.ContainsFunc(c.leader.caches.nodeAgents(), func(a *v1alpha1.NodeAgent) bool {
+				return a.Name == node && a.Status.RenewTime.Equal(&written.Status.RenewTime)
+			}) {
+				return
+			} else if time.Since(began) > time.Minute {
+				t.Fatalf("the leader has not seen the report of %s", node)
+			}
 		}
 	}
 	marked := func(node string) bool {
@@ -41,7 +52,6 @@ func TestCluster_SilentAgent(t *testing.T) {
 	c.create("web")
 	for minute := range 8 {
 		report("n1")
-		time.Sleep(100 * time.Millisecond) // the leader sees it
 		c.leader.changed()
 		time.Sleep(100 * time.Millisecond)
 		if got := marked("n2"); got && minute < 5 {
@@ -56,7 +66,6 @@ func TestCluster_SilentAgent(t *testing.T) {
 			break
 		}
 		report("n1")
-		time.Sleep(500 * time.Millisecond)
 		c.leader.changed()
 		time.Sleep(500 * time.Millisecond)
 		c.ahead.Add(int64(50 * time.Second))

@@ -25,7 +25,7 @@ func (c *cluster) addPool(p *v1alpha1.AddressPool) {
 // poolReady waits until the pool's condition has been written about this generation, and returns it.
 func (c *cluster) poolReady(name string) *metav1.Condition {
 	c.Helper()
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		p, err := c.objects.AddressPools.Get(c.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			c.Fatal(err)
@@ -102,7 +102,7 @@ func (c *cluster) refuseServices() {
 				t.Errorf("it has %s", got)
 			}
 			told := c.told()
-			for began := time.Now(); !strings.Contains(told, tt.reason) && time.Since(began) < time.Second; told += c.told() {
+			for began := time.Now(); !strings.Contains(told, tt.reason) && time.Since(began) < time.Minute; told += c.told() {
 				time.Sleep(5 * time.Millisecond) // the Event comes after the condition
 			}
 			if !strings.Contains(told, tt.reason) {

@@ -48,7 +48,7 @@ func New(t *testing.T, server *rest.Config, definitions string) *Cluster {
 	t.Helper()
 	config := rest.CopyConfig(server)
 	config.QPS = -1
-	if _, err := envtest.InstallCRDs(config, envtest.CRDInstallOptions{Paths: []string{definitions}}); err != nil {
+	if _, err := envtest.InstallCRDs(config, envtest.CRDInstallOptions{Paths: []string{definitions}, MaxTime: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	clients, err := objects.New(config)

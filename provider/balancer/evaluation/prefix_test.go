@@ -205,7 +205,7 @@ func TestVoteOnPrefix_Hostile(t *testing.T) {
 	agents := []*v1alpha1.NodeAgent{{Status: v1alpha1.NodeAgentStatus{Interfaces: []v1alpha1.AgentInterface{i}}}}
 	began := time.Now()
 	VoteOnPrefix(pool, allocator.HostsOf([]*corev1.Node{{}}, nil), agents, agents)
-	if took := time.Since(began); took > time.Second {
+	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("the vote takes %s", took)
 	}
 }
