@@ -49,7 +49,7 @@ func inNamespace(t *testing.T) bool {
 		t.Fatal(err)
 	}
 	t.Parallel()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=90s")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=15m")
 	cmd.Env = append(os.Environ(), insideVariable+"="+t.Name())
 	cmd.SysProcAttr = &unix.SysProcAttr{Cloneflags: unix.CLONE_NEWNET, Pdeathsig: unix.SIGKILL}
 	out, err := cmd.CombinedOutput()

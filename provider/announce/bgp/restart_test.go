@@ -84,7 +84,7 @@ func TestSpeaker_BFDAgain(t *testing.T) {
 		}
 	}
 	noError(t, speaker.Process.Signal(syscall.SIGSTOP))
-	if took := eventually(t, 3*time.Second, "the path is gone", gone); took > 1500*time.Millisecond {
+	if took := eventually(t, 3*time.Second, "the path is gone", gone); took > min(1500*time.Millisecond*slower, byHoldTime) {
 		t.Errorf("BFD took %s", took)
 	}
 }

@@ -25,6 +25,8 @@ protocol bgp node1 {
 }
 `
 	vip4, vip6 = "192.0.2.50/32", "2001:db8:5::50/128"
+	// byHoldTime is a limit for what BFD finds: sooner than the hold time, which is three seconds, no router does without it.
+	byHoldTime = 2500 * time.Millisecond
 )
 
 func nodeAddresses(n string) []netip.Addr {
@@ -189,7 +191,7 @@ func TestSpeaker_Problems(t *testing.T) {
 			s.SetRouters(t.Context(), []Router{bad, routerAt("tor1", "10.9.0.1")})
 			eventually(t, 10*time.Second, "the good router has the path", func() bool { return len(r.nextHops(t, vip4)) > 0 })
 			var got v1alpha1.BGPSession
-			for deadline := time.Now().Add(10 * time.Second); got.Message != tt.want && time.Now().Before(deadline); {
+			for deadline := time.Now().Add(time.Minute); got.Message != tt.want && time.Now().Before(deadline); {
 				time.Sleep(5 * time.Millisecond)
 				got = sessionOf(t, s, bad.Name)
 			}
@@ -212,7 +214,7 @@ func TestSpeaker_BFD(t *testing.T) {
 	noError(t, speaker.Process.Signal(syscall.SIGSTOP))
 	took := eventually(t, 3*time.Second, "the path is gone", func() bool { return len(r.nextHops(t, vip4)) == 0 })
 	t.Logf("BFD of 3 x 100ms: gone after %s", took)
-	if limit := 500 * time.Millisecond; took > limit {
+	if limit := min(500*time.Millisecond*slower, byHoldTime); took > limit {
 		t.Errorf("took more than %s", limit)
 	}
 }
@@ -232,7 +234,7 @@ func TestSpeaker_Killed(t *testing.T) {
 		sessions := func() string { return r.birdc("show protocols node1") }
 		var back time.Duration
 		// Five seconds at least, and as long as the session takes on a busy machine: the router keeps the paths for two minutes.
-		for looked := 0; time.Since(started) < 5*time.Second || back == 0 && time.Since(started) < 30*time.Second; looked++ {
+		for looked := 0; time.Since(started) < 5*time.Second || back == 0 && time.Since(started) < 90*time.Second; looked++ {
 			if !there() {
 				t.Fatalf("%s: a path is lost after %s", what, time.Since(started))
 			}

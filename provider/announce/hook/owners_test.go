@@ -31,8 +31,8 @@ func start(t *testing.T, node string, hooks map[string]v1alpha1.PoolHook, addres
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for began := time.Now(); !is(); time.Sleep(time.Millisecond) {
-		if time.Since(began) > 5*time.Second {
-			t.Fatalf("not within 5s: %s", what)
+		if time.Since(began) > time.Minute {
+			t.Fatalf("not within a minute: %s", what)
 		}
 	}
 }
@@ -106,7 +106,7 @@ func TestOwners_LossEndsACall(t *testing.T) {
 	began := time.Now()
 	a.Lose(addr(first))
 	<-ended
-	if took := time.Since(began); took > 500*time.Millisecond {
+	if took := time.Since(began); took > defaultTimeout/2 { // else it would end by its timeout
 		t.Errorf("it ended after %s", took)
 	}
 }
@@ -122,7 +122,7 @@ func TestOwners_OneHangs(t *testing.T) {
 	began := time.Now()
 	a.Take(addr(second))
 	until(t, "the other has its route", func() bool { return c.route(second).Node == "w1" })
-	if took := time.Since(began); took > 500*time.Millisecond {
+	if took := time.Since(began); took > defaultTimeout/2 { // when the one that hangs has failed
 		t.Errorf("it took %s", took)
 	}
 }

@@ -61,7 +61,7 @@ func TestWatchInterfaces_EventsAreLost(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), unix.ENOBUFS.Error()) {
 			t.Errorf("it ended with %v", err)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("it goes on, with one of two subscriptions")
 		cancel()
 		<-done
@@ -97,7 +97,7 @@ func TestL2_InterfaceIsMadeAgain(t *testing.T) {
 	}
 	t.Cleanup(func() { s.close(); s.ended.Wait() })
 	time.Sleep(time.Second) // it has told everybody about the address by then
-	for began := time.Now(); time.Since(began) < 3*time.Second; time.Sleep(50 * time.Millisecond) {
+	for began := time.Now(); time.Since(began) < 20*time.Second; time.Sleep(50 * time.Millisecond) {
 		question := arpPacket{arpRequest, s.mac, netip.MustParseAddr("10.9.0.200"), make(net.HardwareAddr, 6), address}
 		_ = s.sendARP(broadcast(), question)
 		select {

@@ -72,7 +72,7 @@ func (a *agents) announcedOn(address netip.Addr, name string) {
 	a.t.Helper()
 	want := v1alpha1.Announcement{Address: address.String(), Level: v1alpha1.LevelL2, Interface: name}
 	var status v1alpha1.NodeAgentStatus
-	for began := time.Now(); time.Since(began) < 5*time.Second; time.Sleep(5 * time.Millisecond) {
+	for began := time.Now(); time.Since(began) < gratuitousInterval/2; time.Sleep(5 * time.Millisecond) {
 		status = v1alpha1.NodeAgentStatus{}
 		if a.list["a"].Report(&status); slices.Contains(status.Announcements, want) {
 			return
