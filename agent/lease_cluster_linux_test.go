@@ -58,7 +58,7 @@ func TestCluster_Run_Lease(t *testing.T) {
 	runReader(t, "manager", "system:masters")
 
 	var lease *v1alpha1.NodeAgentLease
-	eventually(t, 2*renewPeriod+5*time.Second, "a lease of the agent", func() bool {
+	eventually(t, 2*renewPeriod+time.Minute, "a lease of the agent", func() bool {
 		lease, err = ours.NodeAgentLeases.Get(t.Context(), "leased", metav1.GetOptions{})
 		return err == nil
 	})
@@ -73,7 +73,7 @@ func TestCluster_Run_Lease(t *testing.T) {
 	if !report.Silent() {
 		t.Fatal("it is not silent: nothing is tested")
 	}
-	eventually(t, 5*time.Second, "a report after the mark", func() bool {
+	eventually(t, renewPeriod*3/4, "a report after the mark", func() bool {
 		report, err = ours.NodeAgents.Get(t.Context(), "leased", metav1.GetOptions{})
 		return err == nil && !report.Silent()
 	})

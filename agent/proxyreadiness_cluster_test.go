@@ -45,8 +45,8 @@ func (v *views) until(t *testing.T, what string, is func(announce.Claim) bool) t
 		if there && is(c) {
 			return time.Since(began)
 		}
-		if time.Since(began) > 10*time.Second {
-			t.Fatalf("%s: not within 10 s; the claim: %+v", what, c)
+		if time.Since(began) > time.Minute {
+			t.Fatalf("%s: not within a minute; the claim: %+v", what, c)
 		}
 	}
 }
@@ -68,23 +68,30 @@ func TestCluster_LocalEndpointMoves(t *testing.T) {
 	}
 	moves := func(c announce.Claim) bool { return slices.Equal(c.Ending, []string{"m1"}) }
 	for _, first := range []int32{http.StatusServiceUnavailable, http.StatusOK} {
-		status.Store(first)
-		slice = update(t, client, slice, true)
-		seen.until(t, "both endpoints are ready", none)
-		slice = update(t, client, slice, false)
-		took := seen.until(t, "the address moves", moves)
-		if first == http.StatusServiceUnavailable {
-			time.Sleep(10 * proxyPollInterval)
-			if c, _ := seen.claim(); !c.Early {
-				t.Error("kube-proxy has no endpoint, and this Node may take the address")
+		const limit = 500 * time.Millisecond // both are some 20 ms on an idle machine
+		fastest := time.Hour
+		for range 10 { // a machine that is busy has others to run now and then
+			status.Store(first)
+			slice = update(t, client, slice, true)
+			seen.until(t, "both endpoints are ready", none)
+			slice = update(t, client, slice, false)
+			took := seen.until(t, "the address moves", moves)
+			if first == http.StatusServiceUnavailable {
+				time.Sleep(10 * proxyPollInterval)
+				if c, _ := seen.claim(); !c.Early {
+					t.Error("kube-proxy has no endpoint, and this Node may take the address")
+				}
+				status.Store(http.StatusOK)
 			}
-			status.Store(http.StatusOK)
+			may := func(c announce.Claim) bool { return moves(c) && !c.Early }
+			ready := seen.until(t, "kube-proxy has an endpoint", may)
+			t.Logf("kube-proxy said %d: the change is seen after %s, and it may move %s later", first, took, ready)
+			if fastest = min(fastest, took+ready); fastest <= limit {
+				break
+			}
 		}
-		may := func(c announce.Claim) bool { return moves(c) && !c.Early }
-		ready := seen.until(t, "kube-proxy has an endpoint", may)
-		t.Logf("kube-proxy said %d: the change is seen after %s, and it may move %s later", first, took, ready)
-		if limit := 500 * time.Millisecond; took+ready > limit { // both are some 20 ms on an idle machine
-			t.Errorf("that is more than %s", limit)
+		if fastest > limit {
+			t.Errorf("that is more than %s each time", limit)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func start(t *testing.T, o Options) (context.CancelFunc, <-chan error) {
 	if err := os.WriteFile(o.HeartbeatKeyFile, bytes.Repeat([]byte{1}, 32), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	o.Version, o.Address, o.MetricsAddress = "test", addr("127.0.0.1"), freePort(t)
+	o.Version, o.Address, o.MetricsAddress = "test", addr("127.0.0.1"), "127.0.0.1:0"
 	_, port, _ := strings.Cut(freePort(t), ":")
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil {
@@ -60,8 +60,8 @@ func ends(t *testing.T, cancel context.CancelFunc, ended <-chan error) {
 		if err != nil {
 			t.Errorf("told to end: %v", err)
 		}
-	case <-time.After(5 * time.Second):
-		t.Error("told to end, it did not within 5 s")
+	case <-time.After(time.Minute):
+		t.Error("told to end, it did not within a minute")
 	}
 }
 
@@ -108,7 +108,7 @@ func TestCluster_Run_Reports(t *testing.T) {
 		if err == nil && report.Status.Version == "test" {
 			break
 		}
-		if len(ended) > 0 || time.Since(began) > 20*time.Second {
+		if len(ended) > 0 || time.Since(began) > time.Minute {
 			cancel()
 			t.Fatalf("no report: %v; the agent: %v", err, <-ended)
 		}
@@ -142,7 +142,7 @@ func listen(t *testing.T, address string) net.Listener {
 func TestRun_WaitsForTheAPIServer(t *testing.T) {
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	config := `{"apiVersion": "v1", "kind": "Config", "current-context": "x", "contexts": [{"name": "x", "context": {"cluster": "x"}}],
-"clusters": [{"name": "x", "cluster": {"server": "http://` + freePort(t) + `"}}]}`
+"clusters": [{"name": "x", "cluster": {"server": "http://127.0.0.1:1"}}]}`
 	if err := os.WriteFile(kubeconfig, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}

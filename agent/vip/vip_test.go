@@ -307,31 +307,31 @@ func TestHealth(t *testing.T) {
 		}
 		return nil
 	})
-	expect := func(want bool, within time.Duration) {
+	expect := func(want bool) {
 		t.Helper()
 		select {
 		case got := <-told:
 			if got != want {
 				t.Fatalf("told %t, want %t", got, want)
 			}
-		case <-time.After(within):
-			t.Fatalf("told nothing within %s, want %t", within, want)
+		case <-time.After(time.Minute):
+			t.Fatalf("told nothing within a minute, want %t", want)
 		}
 	}
-	expect(false, time.Second)
+	expect(false)
 	code.Store(http.StatusUnauthorized)
-	expect(true, 2*time.Second)
-	expect(true, 2*time.Second) // what could not be done is to be done again
+	expect(true)
+	expect(true) // what could not be done is to be done again
 	start := time.Now()
 	code.Store(http.StatusInternalServerError)
-	expect(false, 3*time.Second)
+	expect(false)
 	if took := time.Since(start); took < healthInterval*(healthFailures-2) {
 		t.Errorf("unhealthy after %s: a single failure is none", took)
 	}
 	code.Store(http.StatusOK)
-	expect(true, 2*time.Second)
+	expect(true)
 	server.Close()
-	expect(false, 2*time.Second) // nobody listens
+	expect(false) // nobody listens
 }
 
 // A server that answers over the connections that it has, and accepts no other, is none that clients reach.
