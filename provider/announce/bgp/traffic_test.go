@@ -167,12 +167,12 @@ func TestSpeaker_Traffic(t *testing.T) {
 		},
 		{name: "power cut, BFD 100ms x 3", bfd: 100 * time.Millisecond, happen: cutPower, limit: time.Second},
 		{name: "power cut, BFD 300ms x 3", bfd: 300 * time.Millisecond, happen: cutPower, limit: 2 * time.Second},
-		{name: "power cut, hold time 3s", happen: cutPower, limit: 5 * time.Second},
+		{name: "power cut, hold time 3s", happen: cutPower, limit: 10 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			limit := tt.limit * slower
+			limit := tt.limit
 			if tt.bfd > 0 {
-				limit = min(limit, byHoldTime)
+				limit = min(limit*slower, byHoldTime)
 			}
 			r, nodes := trafficLab(t, tt.bfd)
 			go tt.happen(t, r, nodes[1])
