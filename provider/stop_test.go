@@ -127,7 +127,7 @@ func running() string {
 
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !done(); {
+	for deadline := time.Now().Add(time.Minute); !done(); {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited until %s:\n%s", what, running())
 		}

@@ -50,7 +50,7 @@ func TestCluster_TaintsComeFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer changes.Stop()
-	timeout := time.After(20 * time.Second)
+	timeout := time.After(time.Minute)
 	for done := false; !done; {
 		select {
 		case change := <-changes.ResultChan():

@@ -27,7 +27,7 @@ import (
 func TestCluster_OnPremWithRoutes(t *testing.T) {
 	t.Parallel()
 	config := ownPlane(t)
-	_, err := envtest.InstallCRDs(config, envtest.CRDInstallOptions{Paths: []string{"../../manifests/crds"}})
+	_, err := envtest.InstallCRDs(config, envtest.CRDInstallOptions{Paths: []string{"../../manifests/crds"}, MaxTime: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ const subject = "CONFORMANCE_TEST_SUBJECT"
 func TestCluster_Run(t *testing.T) {
 	if os.Getenv(subject) != "" {
 		conformance.Run(t, conformance.Options{
-			Config: plane.Config, Patience: 10 * time.Second,
+			Config: plane.Config, Patience: 30 * time.Second,
 			New: func() (conformance.Cloud, error) {
 				s := newScripted()
 				s.loadBalancer, s.routing = false, false

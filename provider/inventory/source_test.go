@@ -43,7 +43,7 @@ func run(t *testing.T, source Source) <-chan reading {
 // until waits for a reading.
 func until(t *testing.T, readings <-chan reading, what string, good func(reading) bool) {
 	t.Helper()
-	timeout := time.After(10 * time.Second)
+	timeout := time.After(time.Minute)
 	for {
 		select {
 		case r := <-readings:

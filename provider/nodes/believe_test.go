@@ -322,7 +322,7 @@ func TestNew_WatchesUpdates(t *testing.T) {
 		if !strings.Contains(got, "Untainted") {
 			t.Errorf("got Event %q", got)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("there is no Event of the provider ID")
 	}
 }

@@ -214,7 +214,7 @@ func (h *history) run(t *testing.T) (gone int) {
 		controller.Run(ctx, controllersmetrics.NewControllerManagerMetrics("test"))
 	}()
 	defer func() { cancel(); <-ended; factory.Shutdown() }()
-	timeout := time.After(time.Minute)
+	timeout := time.After(5 * time.Minute)
 	for {
 		gone = 0
 		done := true
@@ -234,7 +234,7 @@ func (h *history) run(t *testing.T) (gone int) {
 		}
 		select {
 		case <-timeout:
-			t.Fatalf("a minute has passed: %v questions", h.questions)
+			t.Fatalf("five minutes have passed: %v questions", h.questions)
 		case <-time.After(5 * time.Millisecond):
 		}
 	}

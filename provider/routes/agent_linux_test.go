@@ -80,7 +80,7 @@ func (r *running) has(want ...string) {
 
 func eventuallyOr(t testing.TB, check func() bool, fail func()) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); !check(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !check(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			fail()
 		}
@@ -159,7 +159,7 @@ func TestKernel_Agent(t *testing.T) {
 			slowest = max(slowest, eventually(t, "the route is back", func() bool { return slices.Equal(routed, r.pods()) }))
 		}
 		t.Logf("repaired after %s at most", slowest)
-		if slowest > time.Second {
+		if slowest > resyncPeriod/4 { // far below that, and it takes a busy machine more than milliseconds
 			t.Errorf("repaired after %s", slowest)
 		}
 	})

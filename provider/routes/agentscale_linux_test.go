@@ -24,7 +24,7 @@ func TestKernel_AgentThousandRoutes(t *testing.T) {
 	r.start()
 	took := eventually(t, "all are reported", converged)
 	t.Logf("restart with 1,000 routes of which 201 lead elsewhere now: %s", took)
-	if took > 5*time.Second {
+	if took > 30*time.Second {
 		t.Errorf("it took %s", took)
 	}
 	if len(before) != 1001 || len(r.pods()) != 1001 {

@@ -147,7 +147,7 @@ func sourceSeen(t *testing.T, from, to *machine, address string) string {
 		t.Fatal(err)
 	}
 	defer func() { _ = client.Close() }()
-	if err := server.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := server.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	go func() { // more than one, as long as neighbours are not known

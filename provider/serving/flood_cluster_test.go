@@ -94,7 +94,7 @@ func TestCluster_Flood(t *testing.T) {
 			t.Fatal(err)
 		}
 		approved = len(csr.Status.Conditions) > 0
-		if time.Since(began) > 10*time.Second {
+		if time.Since(began) > time.Minute { // that it waits for no others is seen by their looks, below
 			t.Fatalf("it is not approved after %s, and %d looks at the other Node", time.Since(began), count.looks.Load())
 		}
 	}
@@ -108,7 +108,7 @@ func TestCluster_Flood(t *testing.T) {
 		if newer, err = requests.Get(t.Context(), newer.Name, metav1.GetOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if time.Since(began) > 10*time.Second {
+		if time.Since(began) > time.Minute {
 			t.Fatal("a request after all those is not judged")
 		}
 	}

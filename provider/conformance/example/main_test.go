@@ -235,7 +235,7 @@ func TestCluster_Command(t *testing.T) {
 // awaitProviderID polls until the Node has it.
 func awaitProviderID(t *testing.T, client kubernetes.Interface, name, want string) error {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		node, err := client.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
 		if err == nil && node.Spec.ProviderID == want {
@@ -243,7 +243,7 @@ func awaitProviderID(t *testing.T, client kubernetes.Interface, name, want strin
 		}
 		select {
 		case <-deadline:
-			return errors.Join(errors.New("the Node is not initialized after 30 s"), err)
+			return errors.Join(errors.New("the Node is not initialized after a minute"), err)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
