@@ -34,7 +34,7 @@ type world struct {
 	namespaces map[string]labels.Set
 	// answer is the API server's to a request: 200 with a message is a list.
 	answer func(r *http.Request, body string) (code int, message string)
-	// patience is that of the questions. 0: 300 ms.
+	// patience is that of the questions. 0: a second, within which a busy machine answers, too.
 	patience time.Duration
 	// ends cancels the questions.
 	ends context.CancelFunc
@@ -98,7 +98,7 @@ func (w *world) look(t *testing.T) ([]finding.Finding, error) {
 	h := httptest.NewServer(w)
 	t.Cleanup(h.Close)
 	client := kubernetes.NewForConfigOrDie(&rest.Config{Host: h.URL, QPS: -1}).Discovery().RESTClient()
-	c := &Collector{patience: cmp.Or(w.patience, 300*time.Millisecond)}
+	c := &Collector{patience: cmp.Or(w.patience, time.Second)}
 	c.Validating(&admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "gate"}, Webhooks: []admissionv1.ValidatingWebhook{w.validating}})
 	c.Mutating(&admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "inject"}, Webhooks: []admissionv1.MutatingWebhook{w.mutating}})
 	if err := c.Definitions(t.Context(), client); err != nil {

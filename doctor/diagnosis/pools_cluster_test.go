@@ -3,6 +3,7 @@ package diagnosis
 import (
 	"context"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -25,7 +26,7 @@ func TestCluster_Pools(t *testing.T) {
 	if s := seen(); len(s.Pools) > 0 || len(s.NotSeen) > 0 {
 		t.Errorf("without a definition: %+v", s)
 	}
-	definitions := envtest.CRDInstallOptions{Paths: []string{"../../manifests/crds"}}
+	definitions := envtest.CRDInstallOptions{Paths: []string{"../../manifests/crds"}, MaxTime: time.Minute}
 	if _, err := envtest.InstallCRDs(cluster.Config, definitions); err != nil {
 		t.Fatal(err)
 	}

@@ -72,7 +72,7 @@ func TestCluster_JustBegun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	next.silence = 2 * time.Second
+	next.silence = 6 * time.Second
 	time.AfterFunc(time.Second, func() {
 		lease.ResourceVersion, lease.UID = "", ""
 		if _, err := leases.Create(context.WithoutCancel(t.Context()), lease, metav1.CreateOptions{}); err != nil {
@@ -126,7 +126,7 @@ func TestCluster_Taken(t *testing.T) {
 	}
 	select {
 	case <-ctx.Done():
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 	}
 	stop()
 	<-ended

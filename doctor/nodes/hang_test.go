@@ -85,7 +85,7 @@ func TestWait_ServerThatHangs(t *testing.T) {
 			client := kubernetes.NewForConfigOrDie(tt.config(t))
 			start := time.Now()
 			_, err := Wait(within(t, 5*time.Second), client, WaitOptions{Until: Addressed, Changed: quiet})
-			if took := time.Since(start); took > 10*time.Second { // a busy machine is late; a request has 30 s
+			if took := time.Since(start); took > 25*time.Second { // a busy machine is late; a request has 30 s
 				t.Errorf("took %s", took)
 			}
 			if err == nil || !strings.Contains(err.Error(), tt.wantErr) {
@@ -153,7 +153,7 @@ func silentTCP(t *testing.T) string {
 	}
 	address := fmt.Sprintf("127.0.0.1:%d", name.(*syscall.SockaddrInet4).Port)
 	for {
-		conn, err := net.DialTimeout("tcp", address, 300*time.Millisecond)
+		conn, err := net.DialTimeout("tcp", address, time.Second)
 		if err != nil {
 			return address // full
 		}

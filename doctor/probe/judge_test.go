@@ -274,7 +274,7 @@ func TestFindings_Large(t *testing.T) {
 	}
 	began := time.Now()
 	got := f.Findings()
-	if took := time.Since(began); took > 10*time.Second || len(got) != nodes {
+	if took := time.Since(began); took > time.Minute || len(got) != nodes {
 		t.Errorf("%d findings in %s", len(got), took)
 	}
 	t.Logf("%d findings in %s", len(got), time.Since(began))

@@ -195,7 +195,7 @@ func sendRequest(t *testing.T, as *rest.Config, method, path, body string, heade
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // one of them is a watch
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(as.Host, "/")+path, strings.NewReader(body))
 	if err != nil {
@@ -210,6 +210,7 @@ func sendRequest(t *testing.T, as *rest.Config, method, path, body string, heade
 	if err != nil {
 		t.Fatalf("%s %s: %v", method, path, err)
 	}
+	defer time.AfterFunc(5*time.Second, cancel).Stop() // one of them is a watch
 	defer func() { _ = response.Body.Close() }()
 	if _, err := io.Copy(io.Discard, io.LimitReader(response.Body, 1<<20)); err != nil {
 		t.Logf("%s %s: %v", method, path, err)

@@ -192,7 +192,7 @@ func TestCluster_Killed(t *testing.T) {
 	next.Waiting = func(holder string) { told = holder }
 	began := time.Now()
 	taken := take(t, next)
-	if took := time.Since(began); took < lasting || took > lasting+4*time.Second || told != "first" {
+	if took := time.Since(began); took < lasting || took > lasting+time.Minute || told != "first" {
 		t.Errorf("taken after %s, waited for %q", took, told)
 	}
 	if taken.UID != live.UID || taken.Labels["run"] != "next" || *taken.Spec.HolderIdentity != "second" {
@@ -214,7 +214,7 @@ func TestCluster_SameHolder(t *testing.T) {
 	began := time.Now()
 	_, err := second.Take(t.Context())
 	expectHeld(t, err, "a user")
-	if took := time.Since(began); took > lasting {
+	if took := time.Since(began); took > 3*lasting {
 		t.Errorf("refused after %s", took)
 	}
 	stop()
@@ -251,9 +251,10 @@ func TestCluster_Unavailable(t *testing.T) {
 		time.Sleep(lasting + time.Second)
 		fault.Store(false)
 		before := current(t, l)
-		time.Sleep(3 * time.Second)
-		if Unchanged(before, current(t, l)) {
-			t.Error("the Lease is not renewed any more")
+		for began := time.Now(); Unchanged(before, current(t, l)); time.Sleep(100 * time.Millisecond) {
+			if time.Since(began) > time.Minute {
+				t.Fatal("the Lease is not renewed any more")
+			}
 		}
 	}
 	stop()
@@ -320,8 +321,8 @@ func TestCluster_Watch(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	began = time.Now()
-	if live := take(t, l); !l.owns(live) || time.Since(began) > lasting {
+	l.Lasts, began = 6*lasting, time.Now() // so long it would wait for one that is not released
+	if live := take(t, l); !l.owns(live) || time.Since(began) > 5*lasting {
 		t.Errorf("released: got %+v after %s", live, time.Since(began))
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)

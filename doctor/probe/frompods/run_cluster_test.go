@@ -219,14 +219,14 @@ func TestCluster_Limits(t *testing.T) {
 	k := &kubelets{says: func(*corev1.Pod, *probe.Task) *corev1.PodStatus { return nil }}
 	k.work(t.Context(), t)
 	o := options(t)
-	o.Timeout, o.Nodes = 3*time.Second, []string{"b"}
+	o.Timeout, o.Nodes = 8*time.Second, []string{"b"}
 	began := time.Now()
 	f, err := Run(t.Context(), o)
 	if err != nil || len(f.Sources) != 2 || f.Sources[0].Node != "b" || len(f.Findings()) > 0 ||
 		!strings.Contains(f.Sources[0].Unasked, "its kubelet has not begun the pod, and there was no time left") {
 		t.Errorf("got %+v, %v", f, err)
 	}
-	if took := time.Since(began); took > 30*time.Second {
+	if took := time.Since(began); took > time.Minute {
 		t.Errorf("it took %s", took)
 	}
 	expectNothing(t)
