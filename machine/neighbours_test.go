@@ -78,7 +78,7 @@ func TestAskNeighbours(t *testing.T) {
 			var start time.Time
 			var found []Neighbour
 			// The bridge's ports begin to forward, and the kernel tries out the link-local address: on a busy machine that takes seconds.
-			for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+			for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 				start = time.Now()
 				found, err = AskNeighbours(t.Context(), ifi, netip.MustParseAddr(tt.ask))
 				var names []string
@@ -95,7 +95,7 @@ func TestAskNeighbours(t *testing.T) {
 			if got != tt.want {
 				t.Errorf("answers come from %q, want %q: %+v", got, tt.want, found)
 			}
-			if took := time.Since(start); took > 2*NeighbourPatience {
+			if took := time.Since(start); took > NeighbourPatience+10*time.Second {
 				t.Errorf("took %s", took)
 			}
 		})

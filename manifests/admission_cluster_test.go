@@ -126,7 +126,7 @@ func TestCluster_NodePortsPolicy(t *testing.T) {
 			name := fmt.Sprintf("edited-%d", i)
 			publish(t, services(tt.namespace), name, tt)
 			publish(t, services(""), name+"-probe", edited{})
-			err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 20*time.Second, true,
+			err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true,
 				func(ctx context.Context) (bool, error) {
 					return edit(ctx, "", name+"-probe", patchOf(nil, 22)) != nil, nil
 				})

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) { os.Exit(manifeststest.Main(m, &cluster)) }
 // Where a vendor's program cannot run, the requests that it makes are made in its place, under its name and with
 // nothing but the permissions that are rendered for it.
 func TestCluster_Audit(t *testing.T) {
-	if _, err := envtest.InstallCRDs(cluster.Config, envtest.CRDInstallOptions{Paths: []string{"crds"}}); err != nil {
+	if _, err := envtest.InstallCRDs(cluster.Config, envtest.CRDInstallOptions{Paths: []string{"crds"}, MaxTime: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range templates.Names() {
@@ -96,7 +96,7 @@ func replay(t *testing.T, user string, a audit) {
 		known(t, administrator, call)
 		var answer answer
 		// An authorizer sees new permissions a moment later.
-		err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 10*time.Second, true,
+		err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true,
 			func(ctx context.Context) (bool, error) {
 				answer = send(ctx, t, client, call)
 				return answer.code != http.StatusForbidden, nil
@@ -107,7 +107,7 @@ func replay(t *testing.T, user string, a audit) {
 	}
 	for _, call := range a.Forbidden {
 		known(t, administrator, call)
-		err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 10*time.Second, true,
+		err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true,
 			func(ctx context.Context) (bool, error) {
 				return send(ctx, t, client, call).code == http.StatusForbidden, nil
 			})
@@ -135,7 +135,7 @@ type answer struct {
 // send makes a request that changes nothing: what it writes is a dry run, or no object at all.
 func send(ctx context.Context, t *testing.T, client *http.Client, call string) answer {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	method, uri, _ := strings.Cut(call, " ")
 	var body io.Reader

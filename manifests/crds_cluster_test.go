@@ -106,7 +106,7 @@ func TestCluster_CRDs(t *testing.T) {
 			}
 			resource := schema.GroupVersionResource{Group: "ccmadm.dev", Version: "v1alpha1", Resource: tt.kind}
 			var err error
-			for range 50 { // a new definition is served a moment after it is there
+			for range 600 { // a new definition is served a moment after it is there
 				_, err = client.Resource(resource).Create(t.Context(), object, metav1.CreateOptions{DryRun: []string{"All"}})
 				if err == nil || !strings.Contains(err.Error(), "could not find the requested resource") {
 					break

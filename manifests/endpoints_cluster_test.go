@@ -50,7 +50,7 @@ func TestCluster_ManagerSaysNotReadyOnly(t *testing.T) {
 	}
 	const diverted = `{"status": {"podIPs": [{"$patch": "replace"}, {"ip": "192.0.2.66"}], "podIP": "192.0.2.66"}}`
 	var last error
-	err = wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 20*time.Second, true,
+	err = wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true,
 		func(ctx context.Context) (bool, error) {
 			last = patch(ctx, diverted, metav1.DryRunAll)
 			return apierrors.IsForbidden(last) && strings.Contains(last.Error(), "no more of a pod than its"), nil

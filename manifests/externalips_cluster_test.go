@@ -47,7 +47,7 @@ func TestCluster_ExternalIPsPolicy(t *testing.T) {
 	bindings := all.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
 	_ = bindings.Delete(t.Context(), v1alpha1.ExternalIPsPolicyName, metav1.DeleteOptions{})
 	older := with("older", "192.0.2.1")
-	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 20*time.Second, true,
+	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true,
 		func(ctx context.Context) (bool, error) {
 			_, err := fenced.Create(ctx, older, metav1.CreateOptions{})
 			return err == nil, nil
@@ -69,7 +69,7 @@ func TestCluster_ExternalIPsPolicy(t *testing.T) {
 		refusal = err
 		return err != nil && strings.Contains(err.Error(), "192.0.2.240: denied unless"), nil
 	}
-	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 20*time.Second, true, denied); err != nil {
+	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, denied); err != nil {
 		t.Fatal("a new Service gets externalIPs")
 	}
 	for _, want := range []string{v1alpha1.ExternalIPsLabel + "=allow", v1alpha1.AddressesAnnotation, "spec.infrastructure.annotations"} {

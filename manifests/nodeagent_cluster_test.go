@@ -63,7 +63,7 @@ func TestCluster_NodeAgent_WritesItsOwnReportOnly(t *testing.T) {
 		return err
 	}
 	// A definition is served, and a policy holds, a moment after they are there.
-	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 20*time.Second, true,
+	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true,
 		func(ctx context.Context) (bool, error) {
 			_, err := a.Resource(nodeAgents()).Create(ctx, nodeAgent("agent-b"), metav1.CreateOptions{DryRun: []string{"All"}})
 			return apierrors.IsForbidden(err) && bytes.Contains([]byte(err.Error()), []byte("is not that of Node")), nil

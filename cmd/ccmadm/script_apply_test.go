@@ -40,7 +40,7 @@ func applyFile(ctx context.Context, config *rest.Config, path string) error {
 // create waits for a kind that has just been defined.
 func create(ctx context.Context, c client.Client, object *unstructured.Unstructured) error {
 	status := object.Object["status"]
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		err := c.Create(ctx, object)
 		return !meta.IsNoMatchError(err), client.IgnoreAlreadyExists(ignoreNoMatch(err))
 	})

@@ -21,7 +21,7 @@ import (
 )
 
 // patience is for what takes milliseconds on an idle machine.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // process is a running cloud-controller-manager.
 type process struct {

@@ -132,7 +132,7 @@ func TestCluster_Remove_NewerKinds(t *testing.T) {
 func awaitGroup(t *testing.T, name string) {
 	t.Helper()
 	api := kubernetes.NewForConfigOrDie(cluster.Config).Discovery()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		groups, err := api.ServerGroups()
 		if err != nil || time.Now().After(deadline) {
 			t.Fatalf("group %s is not listed: %v", name, err)

@@ -21,7 +21,7 @@ func fixed(t *testing.T, check func() ([]finding.Finding, error)) (done, left []
 	}()
 	select {
 	case <-ended:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("Fix does not end")
 	}
 	if err != nil {

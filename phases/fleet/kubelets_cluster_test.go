@@ -16,7 +16,7 @@ func TestCluster_NoKubeletIsReached(t *testing.T) {
 	phasestest.AddNode(t, client, "nowhere", "192.0.2.1", nil)
 	began := time.Now()
 	answer, err := client.CoreV1().RESTClient().Get().Resource("nodes").Name("nowhere").SubResource("proxy").Suffix("configz").DoRaw(t.Context())
-	if took := time.Since(began); err == nil || !strings.Contains(string(answer), "dial unix") || took > 2*time.Second {
+	if took := time.Since(began); err == nil || !strings.Contains(string(answer), "dial unix") || took > 20*time.Second {
 		t.Errorf("after %s the API server says %q: %v", took, answer, err)
 	}
 }

@@ -119,7 +119,7 @@ func TestCluster_Journal_OneRunAtATime(t *testing.T) {
 	second := Run{Command: "apply", Machine: "cp2", Waiting: func(holder string) { told = holder }}
 	_, err := Open(t.Context(), client, second)
 	refused(t, err, "ccmadm apply on cp1, process ")
-	if took := time.Since(start); took > 2*renewEvery || !strings.HasPrefix(told, "ccmadm apply on cp1") {
+	if took := time.Since(start); took >= LeaseLasts || !strings.HasPrefix(told, "ccmadm apply on cp1") {
 		t.Errorf("refused after %s, told of %q", took, told)
 	}
 	if err := do(j, t, "addon", nil); err != nil {
@@ -147,7 +147,7 @@ func TestCluster_Journal_AfterARunThatWasKilled(t *testing.T) {
 		ctx = context.WithoutCancel(ctx)
 		start := time.Now()
 		next = open(ctx, t, client, Run{Command: "apply", Machine: "cp2"})
-		if waited := time.Since(start); waited < LeaseLasts || waited > LeaseLasts+5*time.Second {
+		if waited := time.Since(start); waited < LeaseLasts || waited > LeaseLasts+time.Minute {
 			t.Errorf("taken after %s, want %s", waited, LeaseLasts)
 		}
 		runs := read(ctx, t, client)
@@ -188,7 +188,7 @@ func TestCluster_Journal_ALeaseThatIsLost(t *testing.T) {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-time.After(3 * renewEvery):
+		case <-time.After(4 * renewEvery): // less than a Lease lasts
 			return errors.New("it goes on")
 		}
 	})

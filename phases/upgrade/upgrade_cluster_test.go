@@ -223,7 +223,7 @@ func TestCluster_UpgradeFacts_Refused(t *testing.T) {
 	if _, err := quotas.UpdateStatus(t.Context(), quota, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually := time.Now().Add(20 * time.Second) // the API server's admission sees it a moment later
+	eventually := time.Now().Add(time.Minute) // the API server's admission sees it a moment later
 	list := refused()
 	for ; len(list) == 0 && time.Now().Before(eventually); list = refused() {
 		time.Sleep(100 * time.Millisecond)

@@ -108,7 +108,7 @@ func hangs(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
 // One cluster of each kind is asked at the same time: each has the row that is due to it, in the time of the slowest.
 func TestAsk(t *testing.T) {
-	const limit = 2 * time.Second
+	const limit = 5 * time.Second // within which a busy machine, too, answers for the others
 	well, closed, plain := server(t, cluster(false, true)), server(t, hangs), httptest.NewServer(http.HandlerFunc(hangs))
 	t.Cleanup(plain.Close)
 	gone := to("refused", closed)
@@ -144,7 +144,7 @@ func TestAsk(t *testing.T) {
 	began := time.Now()
 	o := Options{Timeout: limit, AtOnce: len(list)}
 	rows := o.Ask(t.Context(), list)
-	if took := time.Since(began); took < limit || took > limit+5*time.Second {
+	if took := time.Since(began); took < limit || took >= 2*limit {
 		t.Errorf("the clusters took %s, want some %s", took, limit)
 	}
 	want := map[string]Reason{
@@ -189,7 +189,7 @@ func TestAsk(t *testing.T) {
 
 // No more clusters than that are asked at a time, and one that hangs keeps its slot only for its own time.
 func TestAsk_AtOnce(t *testing.T) {
-	const limit = time.Second
+	const limit = 3 * time.Second
 	dead, well := server(t, hangs), server(t, cluster(false, true))
 	o := Options{Timeout: limit, AtOnce: 1}
 	began := time.Now()
@@ -211,7 +211,7 @@ func TestAsk_CredentialProgramHangs(t *testing.T) {
 	}
 	began := time.Now()
 	rows := (&Options{Timeout: time.Second, AtOnce: 8, Kubeconfig: "fleet.conf"}).Ask(t.Context(), []Context{c})
-	if took := time.Since(began); took > 10*time.Second || rows[0].Unasked == nil || rows[0].Unasked.Reason != Timeout {
+	if took := time.Since(began); took > 30*time.Second || rows[0].Unasked == nil || rows[0].Unasked.Reason != Timeout {
 		t.Fatalf("after %s: %+v", took, rows[0].Unasked)
 	}
 	if want := "ccmadm status -v 6 --kubeconfig fleet.conf --context a"; !strings.HasSuffix(rows[0].Unasked.Next, want) {
@@ -225,7 +225,7 @@ func TestAsk_Interrupted(t *testing.T) {
 	defer cancel()
 	began := time.Now()
 	rows := (&Options{Timeout: time.Minute, AtOnce: 8}).Ask(ctx, []Context{to("a", server(t, hangs))})
-	if took := time.Since(began); took > 10*time.Second || rows[0].Unasked == nil {
+	if took := time.Since(began); took > 30*time.Second || rows[0].Unasked == nil {
 		t.Errorf("after %s: %+v", took, rows[0])
 	}
 }

@@ -27,7 +27,7 @@ func run(t *testing.T, files map[string]string, args ...string) (dir, out string
 	cmd := NewCommand(workflow.Streams{In: strings.NewReader(""), Out: &stdout, Err: &bytes.Buffer{}}, "v0.0.0")
 	cmd.SetArgs(append(args, dir))
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.ExecuteContext(ctx) }()
