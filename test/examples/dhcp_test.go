@@ -156,7 +156,7 @@ func TestDHCP_Renews(t *testing.T) {
 	renewed := func(what string) {
 		t.Helper()
 		before := d.leases()[address]
-		within(t, 30*time.Second, what, func() bool { return d.leases()[address].After(before) })
+		within(t, time.Minute, what, func() bool { return d.leases()[address].After(before) })
 	}
 	renewed("the lease is renewed")
 
@@ -179,7 +179,7 @@ func TestDHCP_Renews(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.start(t, options...)
-	within(t, 30*time.Second, "dnsmasq has the lease again", func() bool { return !d.leases()[address].IsZero() })
+	within(t, time.Minute, "dnsmasq has the lease again", func() bool { return !d.leases()[address].IsZero() })
 	if !strings.Contains(d.log(), "DHCPNAK") {
 		t.Error("dnsmasq has refused no lease: it has lost none")
 	}
@@ -221,7 +221,7 @@ func TestDHCP_Unanswered(t *testing.T) {
 	a.gives(t, "lan/u1/ipv4", inUse(address), address)
 	began := time.Now()
 	code, body := a.call(t, "PUT", "lan/u2/ipv4", "")
-	if took := time.Since(began); code != 503 || !strings.Contains(body, "does not answer in time") || took > 8*time.Second {
+	if took := time.Since(began); code != 503 || !strings.Contains(body, "does not answer in time") || took > 20*time.Second {
 		t.Errorf("got %d %s after %v, want 503 within TIMEOUT", code, body, took)
 	}
 	if code, body = a.call(t, "PUT", "lan/u3/ipv4", inUse("192.0.2.105")); code != 503 {

@@ -229,7 +229,7 @@ func TestDHCP_Wrong(t *testing.T) {
 		path := pathOf(tt.name)
 		began := time.Now()
 		code, body := a.call(t, "PUT", path, tt.more)
-		if took := time.Since(began); code != tt.want || !strings.Contains(body, tt.body) || took > 8*time.Second {
+		if took := time.Since(began); code != tt.want || !strings.Contains(body, tt.body) || took > 20*time.Second {
 			t.Errorf("%s: got %d %s after %v, want %d %s within TIMEOUT", tt.name, code, body, took, tt.want, tt.body)
 		}
 		if n := s.number(discover); n > tt.most {
@@ -275,7 +275,7 @@ func TestDHCP_Order(t *testing.T) {
 	if put := <-given; put != 200 || code != 200 {
 		t.Errorf("PUT is answered %d, and DELETE %d, want 200 and 200", put, code)
 	}
-	within(t, 5*time.Second, "the server has the release", func() bool { return s.number(release) == 1 })
+	within(t, time.Minute, "the server has the release", func() bool { return s.number(release) == 1 })
 }
 
 // However short a lease is, it is renewed every 5 s at most.
@@ -286,7 +286,7 @@ func TestDHCP_Short(t *testing.T) {
 	s, a := newServer(t, "6")
 	s.answers(honest(right, seconds(optionLease, 12), seconds(optionT1, 1<<31)))
 	a.gives(t, "lan/u1/ipv4", "", right)
-	within(t, 30*time.Second, "a lease is renewed at half its time if T1 is after its end", func() bool { return s.number(request) > 1 })
+	within(t, time.Minute, "a lease is renewed at half its time if T1 is after its end", func() bool { return s.number(request) > 1 })
 	a.call(t, "DELETE", "lan/u1/ipv4", "")
 
 	s.answers(nil)
@@ -342,5 +342,5 @@ func TestDHCP_Late(t *testing.T) {
 	if code, _ := a.call(t, "DELETE", "lan/u1/ipv4", ""); code != 200 {
 		t.Errorf("its release is answered %d, want 200", code)
 	}
-	within(t, 5*time.Second, "the server has the release", func() bool { return s.number(release) == 1 })
+	within(t, time.Minute, "the server has the release", func() bool { return s.number(release) == 1 })
 }

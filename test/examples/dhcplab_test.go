@@ -30,7 +30,7 @@ func inNamespace(t *testing.T) bool {
 		t.Fatal("-tools is missing: run make examples-check")
 	}
 	t.Parallel()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=5m", "-tools="+*tools)
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=15m", "-tools="+*tools)
 	cmd.Env = append(os.Environ(), insideVariable+"="+t.Name())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
 	if os.Geteuid() != 0 { // root in a user namespace
@@ -138,7 +138,7 @@ func (d *dnsmasq) leases() map[string]time.Time {
 func (d *dnsmasq) has(t *testing.T, after string, want ...string) {
 	t.Helper()
 	var got []string
-	for began := time.Now(); time.Since(began) < 10*time.Second; time.Sleep(50 * time.Millisecond) {
+	for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(50 * time.Millisecond) {
 		got = got[:0]
 		for address := range d.leases() {
 			got = append(got, address)

@@ -210,7 +210,7 @@ func TestFloatingAddress_Refuses(t *testing.T) {
 func TestFloatingAddress_EmptyToken(t *testing.T) {
 	cmd, _ := command(t, "http://127.0.0.1:1", " \n")
 	cmd.Stderr = nil
-	ended := time.AfterFunc(10*time.Second, func() { _ = cmd.Process.Kill() })
+	ended := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
 	defer ended.Stop()
 	out, err := cmd.CombinedOutput()
 	if want := "token.txt is empty"; err == nil || !strings.Contains(string(out), want) || strings.Contains(string(out), "Traceback") {
@@ -247,7 +247,7 @@ func TestFloatingAddress_ManyConnections(t *testing.T) {
 		idle = append(idle, another(t, address))
 	}
 	for i, conn := range idle[bound:] {
-		if open(conn, 5*time.Second) {
+		if open(conn, time.Minute) {
 			t.Fatalf("connection %d is open, want those beyond %d closed", bound+i, bound)
 		}
 	}
@@ -262,7 +262,7 @@ func TestFloatingAddress_ManyConnections(t *testing.T) {
 		_ = conn.Close()
 	}
 	again := false
-	for began := time.Now(); !again && time.Since(began) < 5*time.Second; {
+	for began := time.Now(); !again && time.Since(began) < time.Minute; {
 		again = open(another(t, address), 50*time.Millisecond)
 	}
 	if !again {
@@ -293,7 +293,11 @@ func TestFloatingAddress_Slow(t *testing.T) {
 			_, _ = conn.Write([]byte(tt.rest[i : i+1]))
 			time.Sleep(140 * time.Millisecond)
 		}
-		if got := open(conn, 20*time.Millisecond); got != tt.open {
+		late := 20 * time.Millisecond
+		if !tt.open {
+			late = 5 * time.Second // a busy machine closes it some time after
+		}
+		if got := open(conn, late); got != tt.open {
 			t.Errorf("%s: after two seconds, the connection is open: %t", tt.name, got)
 		}
 	}

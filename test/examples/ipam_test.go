@@ -150,10 +150,10 @@ func TestIPAM(t *testing.T) {
 
 // A call that has waited for longer than the client does is not carried out: the client may have released the address meanwhile.
 func TestIPAM_Late(t *testing.T) {
-	n := &netbox{objects: map[int]map[string]any{}, slow: 2 * time.Second}
+	n := &netbox{objects: map[int]map[string]any{}, slow: 4 * time.Second}
 	server := httptest.NewServer(n)
 	t.Cleanup(server.Close)
-	t.Setenv("TIMEOUT", "1")
+	t.Setenv("TIMEOUT", "3")
 	address := startNetBox(t, server.URL, "secret")
 	codes := make(chan int, 2)
 	for _, uid := range []string{"u1", "u2"} {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -65,7 +66,7 @@ func newCluster(t *testing.T, definitions ...string) *cluster {
 		}
 	})
 	c := &cluster{Cluster: balancertest.New(t, plane.Config, "../../manifests/crds")}
-	if _, err := envtest.InstallCRDs(c.Config, envtest.CRDInstallOptions{Paths: definitions, ErrorIfPathMissing: true}); err != nil {
+	if _, err := envtest.InstallCRDs(c.Config, envtest.CRDInstallOptions{Paths: definitions, ErrorIfPathMissing: true, MaxTime: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	c.gateways = dynamic.NewForConfigOrDie(c.Config).Resource(schema.GroupVersionResource{
