@@ -60,7 +60,7 @@ func TestStatus_Contexts(t *testing.T) {
 			err: "hint: ccmadm status --kubeconfig " + waits + " --context waits shows more",
 		},
 		{
-			args: "status --all-contexts --timeout 2s", code: 1, out: []string{"Timeout: ", "Refused: ", "well", "waits"},
+			args: "status --all-contexts --timeout 5s", code: 1, out: []string{"Timeout: ", "Refused: ", "well", "waits"},
 			err: "gone cannot be asked: Refused",
 		},
 		{args: "status --contexts well,nowhere", code: 2, out: []string{"well", "NoContext"}, err: "contexts are gone, hangs, waits, well"},

@@ -189,7 +189,7 @@ func TestStatusAndWait(t *testing.T) {
 		{
 			name:       "a node that comes too late",
 			kubeconfig: kubeconfig(t, "b", waits),
-			args:       "wait w1 --timeout 1s",
+			args:       "wait w1 --timeout 3s",
 			code:       4,
 			err:        "ccmadm: error: wait for nodes to be Addressed: w1 Tainted: ",
 		},

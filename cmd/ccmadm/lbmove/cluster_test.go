@@ -227,8 +227,8 @@ func TestCluster_MoveWithoutManager(t *testing.T) {
 	s := serve(t, "late-a/old", "late-b/new")
 	moved := s.address("late-a/old")
 	s.End()
-	code, out := s.run(s.Config, "ccmadm lb move late-a/old late-b/new --timeout 1s")
-	if code != 4 || !strings.Contains(out, "not done after 1s: the cloud-controller-manager has said nothing about it") {
+	code, out := s.run(s.Config, "ccmadm lb move late-a/old late-b/new --timeout 4s")
+	if code != 4 || !strings.Contains(out, "not done after 4s: the cloud-controller-manager has said nothing about it") {
 		t.Errorf("exit status %d: %s", code, out)
 	}
 	if code, out = s.run(s.Config, "ccmadm lb move late-a/old late-b/new --dry-run"); code != 0 || !strings.Contains(out, "is on its way") {

@@ -250,7 +250,7 @@ func TestCluster_Unavailable(t *testing.T) {
 	config := rest.CopyConfig(plane.Config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return refuses{next} })
 	o := options(t)
-	o.Client, o.Timeout = kubernetes.NewForConfigOrDie(config), 2*time.Second
+	o.Client, o.Timeout = kubernetes.NewForConfigOrDie(config), 6*time.Second
 	f, err := Run(t.Context(), o)
 	if err != nil || len(f.Findings()) > 0 || f.Complete() || !strings.Contains(f.Sources[0].Unasked, "create its pod in kube-system: ") {
 		t.Errorf("got %+v, %v", f, err)
