@@ -284,6 +284,7 @@ func healthOf(t *testing.T, answers http.HandlerFunc) (*health, *httptest.Server
 	must(t, os.WriteFile(caFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca}), 0o600))
 	h, err := newHealth(caFile, port)
 	must(t, err)
+	h.client.Timeout = time.Minute // not for what a busy machine is late with
 	return h, server
 }
 

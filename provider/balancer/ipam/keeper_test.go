@@ -117,6 +117,7 @@ func TestKeeper_Hostile(t *testing.T) {
 			if got := lease(t, k, o, func(l allocator.Lease) bool { return l != allocator.Lease{} }); got != tt.want {
 				t.Errorf("got %+v, want %+v", got, tt.want)
 			}
+			eventually(t, func() bool { mu.Lock(); defer mu.Unlock(); return len(paths) > 0 }) // a question may end before it has arrived
 			mu.Lock()
 			defer mu.Unlock()
 			if !paths["PUT /ipam/c1/lan/u1/ipv4"] || len(paths) != 1 {
