@@ -48,7 +48,8 @@ func newCluster(t *testing.T, pools ...*v1alpha1.AddressPool) *cluster {
 	t.Helper()
 	config := rest.CopyConfig(plane.Config)
 	config.QPS = -1
-	if _, err := envtest.InstallCRDs(config, envtest.CRDInstallOptions{Paths: []string{"../../manifests/crds"}, MaxTime: time.Minute}); err != nil {
+	definitions := envtest.CRDInstallOptions{Paths: []string{"../../manifests/crds"}, MaxTime: time.Minute}
+	if _, err := envtest.InstallCRDs(config, definitions); err != nil {
 		t.Fatal(err)
 	}
 	clients, err := objects.New(config)

@@ -66,7 +66,8 @@ func newCluster(t *testing.T, definitions ...string) *cluster {
 		}
 	})
 	c := &cluster{Cluster: balancertest.New(t, plane.Config, "../../manifests/crds")}
-	if _, err := envtest.InstallCRDs(c.Config, envtest.CRDInstallOptions{Paths: definitions, ErrorIfPathMissing: true, MaxTime: time.Minute}); err != nil {
+	options := envtest.CRDInstallOptions{Paths: definitions, ErrorIfPathMissing: true, MaxTime: time.Minute}
+	if _, err := envtest.InstallCRDs(c.Config, options); err != nil {
 		t.Fatal(err)
 	}
 	c.gateways = dynamic.NewForConfigOrDie(c.Config).Resource(schema.GroupVersionResource{

@@ -99,10 +99,10 @@ func TestL2_Garbage(t *testing.T) {
 	random, began := rand.New(rand.NewPCG(1, 2)), time.Now()
 	for n := range 3000 {
 		if n%100 == 0 { // it is no flood, of which a busy machine would be late with what the agents say
-			before := a.list[owner].Counts().Forged
-			for sent := time.Now(); a.list[owner].Counts().Forged < uint64(2*n) && time.Since(sent) < time.Second; time.Sleep(10 * time.Millisecond) {
-				if now := a.list[owner].Counts().Forged; now > before {
-					before, sent = now, time.Now()
+			refused := func() uint64 { return a.list[owner].Counts().Forged }
+			for before, last := refused(), time.Now(); refused() < uint64(2*n) && time.Since(last) < time.Second; time.Sleep(10 * time.Millisecond) {
+				if now := refused(); now > before {
+					before, last = now, time.Now()
 				}
 			}
 		}
