@@ -231,6 +231,25 @@ func (in Inputs) podRanges() map[string][]netip.Prefix {
 	return ranges
 }
 
+// controlPlanes are the addresses of machines with an API server, and those that Nodes with the label of control planes report: no kubelet
+// names API servers, and NodeRestriction lets none set that label. An API server that ends takes itself out of the list, while its machine
+// goes on as a router.
+func (in Inputs) controlPlanes() map[netip.Addr]bool {
+	are := map[netip.Addr]bool{}
+	for _, ip := range in.Servers {
+		are[ip] = true
+	}
+	for _, n := range in.Nodes {
+		if _, labelled := n.Labels[v1alpha1.ControlPlaneLabel]; !labelled {
+			continue
+		}
+		for _, ip := range nodestatus.InternalIPs(n) {
+			are[ip] = true
+		}
+	}
+	return are
+}
+
 // cluster are the destinations that packets of pods reach as ever: ranges of pods, API servers, and Nodes in a network of this machine,
 // since a kubelet may report any address.
 func (in Inputs) cluster(ranges map[string][]netip.Prefix, networks []netip.Prefix) []netip.Prefix {

@@ -17,7 +17,7 @@ import (
 type surroundings struct {
 	// networks are those that it reaches directly, and pods the destinations to which it has routes within the cluster: by another Node; or by
 	// an interface that is no uplink and no network card, as network add-ons have them. The gateway of a default route, which a kubelet may
-	// report as its own, is no such Node unless it has an API server. A destination with another route of its own is outside of the cluster.
+	// report as its own, is no such Node unless it is a control plane. A destination with another route of its own is outside of the cluster.
 	networks, pods []netip.Prefix
 	// own are its addresses, and nodes those that Nodes report as InternalIP.
 	own, nodes map[netip.Addr]bool
@@ -36,13 +36,8 @@ func (k *Kernel) surroundings(in Inputs) (*surroundings, error) {
 		return nil, fmt.Errorf("list interfaces: %w", err)
 	}
 	uplinks, podLinks, routers := uplinks(in, found, all), podLinks(all), routers(found)
-	s := &surroundings{own: map[netip.Addr]bool{}, nodes: map[netip.Addr]bool{}, direct: map[netip.Prefix]bool{}}
-	for _, n := range in.Nodes {
-		for _, ip := range nodestatus.InternalIPs(n) {
-			s.nodes[ip] = true
-		}
-	}
-	byNode := func(g netip.Addr) bool { return s.nodes[g] && (!routers[g] || slices.Contains(in.Servers, g)) }
+	s, controlPlanes := newSurroundings(in), in.controlPlanes()
+	byNode := func(g netip.Addr) bool { return s.nodes[g] && (!routers[g] || controlPlanes[g]) }
 	var outside []netip.Prefix
 	for _, r := range found {
 		prefix, ok := prefixOf(r.Dst)
@@ -73,6 +68,17 @@ func (k *Kernel) surroundings(in Inputs) (*surroundings, error) {
 		return slices.ContainsFunc(outside, func(o netip.Prefix) bool { return p.Bits() < o.Bits() && p.Contains(o.Addr()) })
 	})
 	return s, nil
+}
+
+// newSurroundings has nothing of the kernel yet.
+func newSurroundings(in Inputs) *surroundings {
+	s := &surroundings{own: map[netip.Addr]bool{}, nodes: map[netip.Addr]bool{}, direct: map[netip.Prefix]bool{}}
+	for _, n := range in.Nodes {
+		for _, ip := range nodestatus.InternalIPs(n) {
+			s.nodes[ip] = true
+		}
+	}
+	return s
 }
 
 // contradicts reports whether the machine knows that the address is none of such a pod's, whatever a kubelet says: it is its own, or that of a pod

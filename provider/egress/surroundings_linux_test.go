@@ -10,6 +10,8 @@ import (
 	"github.com/vishvananda/netlink"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
 )
 
 // The kubelet of n2 makes a pod, for which any Service with the label can be found, and says that it has the address of a pod or of the machine
@@ -106,8 +108,8 @@ func TestSurroundings_Contradicts(t *testing.T) {
 	}
 }
 
-// A Node is the default router of this machine: its pods are within the cluster only if it is a machine with an API server. A kubelet can
-// report any other router as its own, also one that balances the load of API servers.
+// A Node is the default router of this machine: its pods are within the cluster only if it is a control plane, whether its API server runs
+// or not. A kubelet can report any other router as its own, also one that balances the load of API servers.
 func TestSurroundings_NodeIsRouter(t *testing.T) {
 	m, far := newMachine(t), newMachine(t)
 	m.Connect("eth0", far.Machine, "far")
@@ -116,6 +118,7 @@ func TestSurroundings_NodeIsRouter(t *testing.T) {
 	m.route("10.244.192.0/26", "192.0.2.11") // of its pods, by a network add-on that does not use spec.podCIDRs
 	m.route("10.244.0.0/16", "192.0.2.12")   // a summary, by another Node
 	router := []netip.Addr{netip.MustParseAddr("192.0.2.11")}
+	label := func(n *corev1.Node, key string) { n.Labels = map[string]string{key: ""} }
 	for _, tt := range []struct {
 		name string
 		edit func(*Inputs)
@@ -124,6 +127,9 @@ func TestSurroundings_NodeIsRouter(t *testing.T) {
 		{"a worker", func(*Inputs) {}, false},
 		{"a machine with an API server", func(in *Inputs) { in.Servers = router }, true},
 		{"a load balancer of API servers, that a kubelet reports", func(in *Inputs) { in.Endpoints = router }, false},
+		{"a control plane whose API server does not run", func(in *Inputs) { label(in.Nodes[1], v1alpha1.ControlPlaneLabel) }, true},
+		{"a worker with a label of its kubelet", func(in *Inputs) { label(in.Nodes[1], "node.kubernetes.io/control-plane") }, false},
+		{"a worker while another Node is a control plane", func(in *Inputs) { label(in.Nodes[2], v1alpha1.ControlPlaneLabel) }, false},
 		{"a machine with an API server that is no Node", func(in *Inputs) { in.Servers, in.Nodes = router, in.Nodes[2:] }, false},
 	} {
 		in := inputs()
