@@ -19,8 +19,9 @@ type surroundings struct {
 	// an interface that is no uplink and no network card, as network add-ons have them. The gateway of a default route, which a kubelet may
 	// report as its own, is no such Node unless it is a control plane. A destination with another route of its own is outside of the cluster.
 	networks, pods []netip.Prefix
-	// own are its addresses, and nodes those that Nodes report as InternalIP.
-	own, nodes map[netip.Addr]bool
+	// own are its addresses, nodes those that Nodes report as InternalIP, and machines the first one of each family of a Node: a kubelet may
+	// report a pod's address beside its own.
+	own, nodes, machines map[netip.Addr]bool
 	// direct are the destinations of its routes. True: pods of this machine are there, and no others.
 	direct map[netip.Prefix]bool
 }
@@ -72,10 +73,16 @@ func (k *Kernel) surroundings(in Inputs) (*surroundings, error) {
 
 // newSurroundings has nothing of the kernel yet.
 func newSurroundings(in Inputs) *surroundings {
-	s := &surroundings{own: map[netip.Addr]bool{}, nodes: map[netip.Addr]bool{}, direct: map[netip.Prefix]bool{}}
+	s := &surroundings{
+		own: map[netip.Addr]bool{}, nodes: map[netip.Addr]bool{}, machines: map[netip.Addr]bool{}, direct: map[netip.Prefix]bool{},
+	}
 	for _, n := range in.Nodes {
-		for _, ip := range nodestatus.InternalIPs(n) {
+		all := nodestatus.InternalIPs(n)
+		for _, ip := range all {
 			s.nodes[ip] = true
+		}
+		for _, ip := range nodestatus.FirstOfEachFamily(all) {
+			s.machines[ip] = true
 		}
 	}
 	return s
@@ -90,7 +97,7 @@ func (s *surroundings) contradicts(p Pod) bool {
 	case s.here(p.IP):
 		return !p.Here
 	}
-	return s.nodes[p.IP] && slices.ContainsFunc(s.networks, func(n netip.Prefix) bool { return n.Contains(p.IP) })
+	return s.machines[p.IP] && slices.ContainsFunc(s.networks, func(n netip.Prefix) bool { return n.Contains(p.IP) })
 }
 
 // here reports whether the longest route to an address leads to pods of this machine.

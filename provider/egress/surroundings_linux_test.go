@@ -69,7 +69,7 @@ func TestSurroundings_Contradicts(t *testing.T) {
 	m.route("10.244.3.128/25", "192.0.2.11") // a part of the bridge's network is behind another Node
 	m.onLink("10.244.3.200/32", "cali1")
 	in := inputs()
-	for _, reported := range []string{"192.0.2.70", "192.0.2.254"} { // a pod's address and the router's, by a kubelet
+	for _, reported := range []string{"192.0.2.70", "192.0.2.71", "192.0.2.254"} { // addresses of pods and the router's, by a kubelet
 		in.Nodes[2].Status.Addresses = append(in.Nodes[2].Status.Addresses,
 			corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: reported})
 	}
@@ -92,6 +92,7 @@ func TestSurroundings_Contradicts(t *testing.T) {
 		{"192.0.2.12", false, true},    // another Node's, in the machine's network
 		{"192.0.2.70", true, false},    // a pod here, which another Node reports as its own
 		{"192.0.2.70", false, true},    // and not elsewhere
+		{"192.0.2.71", false, false},   // a pod elsewhere, which another Node reports beside its own
 		{"192.0.2.77", false, false},   // no Node's
 		{"10.244.1.7", false, true},    // a pod here, by a route of its own
 		{"10.244.1.7", true, false},    // and its Node says so
