@@ -92,13 +92,16 @@ func (s *Speaker) Announced(ctx context.Context, without ...string) []netip.Pref
 	})
 }
 
-// addressesOf are those of routers by name.
+// addressesOf are those of routers by name that have a session of their own. One with a problem has none: the session with its address may
+// be another router's.
 func (s *Speaker) addressesOf(names []string) map[string]bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	addresses := map[string]bool{}
 	for _, name := range names {
-		addresses[s.routers[name].Address] = true
+		if r, is := s.routers[name]; is && r.Problem == "" {
+			addresses[r.Address] = true
+		}
 	}
 	return addresses
 }
