@@ -88,7 +88,10 @@ func (a *agents) start(name string) {
 	if a.hooks != nil {
 		a.hooks(name, &o)
 	}
-	l2 := New(o)
+	a.run(name, New(o))
+}
+
+func (a *agents) run(name string, l2 *Announcer) {
 	l2.quorum.LingerFor = cmp.Or(a.linger, l2.quorum.LingerFor)
 	ctx, cancel := context.WithCancel(a.t.Context())
 	ended := make(chan error, 1)

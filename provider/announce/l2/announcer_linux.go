@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sync/errgroup"
 
@@ -58,6 +59,8 @@ type Announcer struct {
 	poke chan struct{}
 	// refresh asks for the interfaces to be read again.
 	refresh chan struct{}
+	// addresses lists those of the machine.
+	addresses func() ([]netlink.Addr, error)
 
 	mu         sync.Mutex
 	quorum     *quorum.Member
@@ -65,7 +68,8 @@ type Announcer struct {
 	agents     map[string]string // Nodes by the MACs of their interfaces
 	hearts     *heartbeats
 	interfaces []v1alpha1.AgentInterface
-	read       bool // interfaces were, at least once
+	usable     map[string]sameLink // those, and others without an address
+	read       bool                // interfaces were, at least once
 	segments   map[string]*segment
 	owned      map[netip.Addr]*ownership
 	unable     map[netip.Addr]quorum.Instant // addresses that are left to other Nodes, and when to try again to answer for them
@@ -108,7 +112,7 @@ func New(o Options) *Announcer {
 		quorum:   quorum.New(o.Node, uint64(time.Now().UnixNano()), now),
 		segments: map[string]*segment{}, owned: map[netip.Addr]*ownership{}, conflicts: map[netip.Addr]v1alpha1.AddressConflict{},
 		unable: map[netip.Addr]quorum.Instant{}, unsent: unsent{},
-		discovery: discovery{known: map[string]bool{}, heardAt: map[string]netip.Addr{}},
+		discovery: discovery{known: map[string]bool{}, heardAt: map[string]netip.Addr{}}, addresses: listAddresses,
 	}
 }
 

@@ -2,6 +2,7 @@ package l2
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -43,41 +44,95 @@ func enter(namespace netns.NsHandle, f func() error) error {
 
 // reading is what the kernel has of interfaces and addresses at a moment.
 type reading struct {
-	// interfaces are those that are up and have addresses: of a bridge or bond the master, never a port. indexes tell one that was made again
-	// from the former of its name.
+	// interfaces are those that are up and have addresses: of a bridge or bond the master, never a port.
 	interfaces []v1alpha1.AgentInterface
-	indexes    map[string]int
+	// usable are these, and those that would be if they had addresses.
+	usable map[string]sameLink
 	// local are all addresses of the machine, with their interfaces: also of interfaces that are down, such as kube-ipvs0, for which the kernel
 	// answers all the same.
 	local map[netip.Addr][]string
 	// linkLocal are the link-local addresses of IPv6, with their interfaces as zones.
 	linkLocal map[netip.Addr]bool
+	// partial: addresses have changed meanwhile, and some may be missing.
+	partial bool
 }
 
-// readKernel lists interfaces and addresses. With thousands of them that takes as long as some heartbeats are apart.
-func readKernel(namespace netns.NsHandle) (r reading, err error) {
+// sameLink tells an interface from one that was made again under its name.
+type sameLink struct {
+	index int
+	mac   string
+}
+
+// readKernel lists interfaces and addresses. With thousands of them that takes as long as some heartbeats are apart. What is partial is
+// returned with the error, after one attempt: with kube-proxy in mode ipvs, addresses may change without a pause for a minute.
+func readKernel(namespace netns.NsHandle, list func() ([]netlink.Addr, error)) (r reading, err error) {
 	err = enter(namespace, func() error {
 		links, err := dump.Whole(netlink.LinkList)
 		if err != nil {
 			return fmt.Errorf("list interfaces: %w", err)
 		}
-		addresses, err := dump.Whole(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_ALL) })
+		addresses, err := list()
+		r.partial = errors.Is(err, netlink.ErrDumpInterrupted)
 		if err != nil {
-			return fmt.Errorf("list addresses: %w", err)
+			err = fmt.Errorf("list addresses: %w", err)
 		}
-		r.local, r.linkLocal = localAddresses(links, addresses)
-		r.interfaces, r.indexes = interfacesOf(links, addresses)
-		return nil
+		if err == nil || r.partial {
+			r.local, r.linkLocal = localAddresses(links, addresses)
+			r.interfaces, r.usable = interfacesOf(links, addresses)
+		}
+		return err
 	})
 	return r, err
 }
 
-func interfacesOf(links []netlink.Link, addresses []netlink.Addr) (found []v1alpha1.AgentInterface, indexes map[string]int) {
-	indexes = map[string]int{}
-	links = slices.DeleteFunc(links, func(link netlink.Link) bool { return ofPod(link, addresses) })
+// listAddresses lists those of all interfaces.
+func listAddresses() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_ALL) }
+
+// complete adds to a partial reading what was read before, if the interface is there as it was. Which interfaces are there is known.
+func (r *reading) complete(last reading) {
+	for address, on := range last.local {
+		if len(r.local[address]) == 0 {
+			r.local[address] = on
+		}
+	}
+	for _, before := range last.interfaces {
+		if link, is := r.usable[before.Name]; !is || link != last.usable[before.Name] {
+			continue
+		}
+		i := slices.IndexFunc(r.interfaces, func(i v1alpha1.AgentInterface) bool { return i.Name == before.Name })
+		if i < 0 {
+			r.interfaces = append(r.interfaces, before)
+			continue
+		}
+		now := &r.interfaces[i]
+		for _, address := range before.Addresses {
+			if slices.Contains(now.Addresses, address) {
+				continue
+			}
+			now.Addresses = append(now.Addresses, address)
+			if slices.Contains(before.Deprecated, address) {
+				now.Deprecated = append(now.Deprecated, address)
+			}
+		}
+		slices.Sort(now.Addresses)
+		slices.Sort(now.Deprecated)
+	}
+	sortByName(r.interfaces)
+}
+
+func sortByName(interfaces []v1alpha1.AgentInterface) {
+	slices.SortFunc(interfaces, func(a, b v1alpha1.AgentInterface) int { return strings.Compare(a.Name, b.Name) })
+}
+
+func interfacesOf(links []netlink.Link, addresses []netlink.Addr) (found []v1alpha1.AgentInterface, are map[string]sameLink) {
+	are = map[string]sameLink{}
 	for _, link := range links {
 		a := link.Attrs()
 		if !usable(link, links) {
+			continue
+		}
+		are[a.Name] = sameLink{a.Index, a.HardwareAddr.String()}
+		if ofPod(link, addresses) {
 			continue
 		}
 		i := v1alpha1.AgentInterface{Name: a.Name, MAC: a.HardwareAddr.String()}
@@ -93,12 +148,12 @@ func interfacesOf(links []netlink.Link, addresses []netlink.Addr) (found []v1alp
 		if len(i.Addresses) > 0 {
 			slices.Sort(i.Addresses)
 			slices.Sort(i.Deprecated)
+			i.Addresses, i.Deprecated = slices.Compact(i.Addresses), slices.Compact(i.Deprecated) // a partial list may have one twice
 			found = append(found, i)
-			indexes[i.Name] = a.Index
 		}
 	}
-	slices.SortFunc(found, func(a, b v1alpha1.AgentInterface) int { return strings.Compare(a.Name, b.Name) })
-	return found, indexes
+	sortByName(found)
+	return found, are
 }
 
 func localAddresses(links []netlink.Link, addresses []netlink.Addr) (local map[netip.Addr][]string, linkLocal map[netip.Addr]bool) {

@@ -130,7 +130,7 @@ func TestReadInterfaces_Deprecated(t *testing.T) {
 		}
 		return nil
 	})
-	r, err := readKernel(host)
+	r, err := readKernel(host, listAddresses)
 	if err != nil {
 		t.Fatal(err)
 	}

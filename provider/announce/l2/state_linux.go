@@ -19,13 +19,17 @@ const (
 	watchAgain = time.Second
 	// readAgain is that after interfaces could not be read.
 	readAgain = time.Second
+	// readPartial is that after not all addresses could be read: it is how long an interface without a carrier may not be noticed.
+	readPartial = 200 * time.Millisecond
+	// tellPartial is how many readings in a row are partial until the log says so.
+	tellPartial = 10
 )
 
 // readAlways reads the interfaces whenever they are to be read again, until ctx is done, and pauses in between for as long as that took: with
 // thousands of addresses, such as kube-proxy in mode ipvs has, it takes as long as heartbeats are apart, and changes come by the thousand.
 func (l *Announcer) readAlways(ctx context.Context) {
 	wake(l.refresh)
-	for {
+	for partials := 0; ; {
 		select {
 		case <-ctx.Done():
 			return
@@ -33,10 +37,22 @@ func (l *Announcer) readAlways(ctx context.Context) {
 		}
 		began := time.Now()
 		pause := time.Duration(0)
-		if err := l.readInterfaces(); err != nil {
+		partial, err := l.readInterfaces()
+		if partial {
+			partials++
+			pause = readPartial
+		} else {
+			partials = 0
+		}
+		if err != nil {
+			wake(l.refresh)
+		}
+		switch {
+		case partials == tellPartial:
+			l.Log.Error(err, "Cannot read all addresses: they change all the time; keeping the previous ones of interfaces that are there")
+		case err != nil && !partial:
 			l.Log.Error(err, "Cannot read interfaces; keeping the previous ones")
 			pause = readAgain
-			wake(l.refresh)
 		}
 		select {
 		case <-ctx.Done():
@@ -61,32 +77,41 @@ func (l *Announcer) followInterfaces(ctx context.Context) {
 	}
 }
 
-// readInterfaces takes in what the kernel has, and closes segments of interfaces that are gone or are others now.
-func (l *Announcer) readInterfaces() error {
-	r, err := readKernel(l.Namespace)
-	if err != nil {
-		return err
+// readInterfaces takes in what the kernel has. A partial reading is taken in as far as it goes, beside the error.
+func (l *Announcer) readInterfaces() (partial bool, err error) {
+	r, err := readKernel(l.Namespace, l.addresses)
+	if err != nil && !r.partial {
+		return false, err
+	}
+	if r.partial && l.read { // without the lock, for thousands of addresses: nobody else writes these
+		r.complete(reading{interfaces: l.interfaces, usable: l.usable, local: l.local})
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	macs, closed := map[string]string{}, false
+	l.takeIn(&r)
+	return r.partial, err
+}
+
+// takeIn closes segments of interfaces that are gone or are others now.
+func (l *Announcer) takeIn(r *reading) {
+	there, closed := map[string]bool{}, false
 	for _, i := range r.interfaces {
-		macs[i.Name] = i.MAC
+		there[i.Name] = true
 	}
 	for name, s := range l.segments {
-		if macs[name] != s.mac.String() || r.indexes[name] != s.out.IfIndex {
+		if !there[name] || r.usable[name] != (sameLink{s.out.IfIndex, s.mac.String()}) {
 			l.closeSegment(s, 0)
 			closed = true
-		} else if s.ndp != nil && !r.linkLocal[s.from] {
+		} else if s.ndp != nil && !r.linkLocal[s.from] && !r.partial {
 			l.renewNDP(s)
 		}
 	}
-	l.local, l.read = r.local, true
+	l.local, l.usable, l.read = r.local, r.usable, true
 	if l.kernelChanged() {
 		l.Changed()
 	}
 	if !closed && reflect.DeepEqual(r.interfaces, l.interfaces) {
-		return nil
+		return
 	}
 	l.interfaces, l.elsewhere = r.interfaces, true
 	for address := range l.unable {
@@ -99,7 +124,6 @@ func (l *Announcer) readInterfaces() error {
 	}
 	wake(l.poke)
 	l.Changed()
-	return nil
 }
 
 // renewNDP replaces the socket of a link-local address that is gone. Without another one, addresses of IPv6 are not answered for any more.
