@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
@@ -269,8 +270,11 @@ func (c contour) deleted() {
 	})
 	until(c.T, "the address is free", func() string {
 		object, err := c.Client.NetworkingV1().IPAddresses().Get(c.Context(), "192.0.2.61", metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return ""
+		}
 		if err != nil {
-			return "" // it is gone
+			return err.Error()
 		}
 		if claim, ours := allocator.ParseClaim(object); ours && claim.Live() {
 			return "it is claimed"
