@@ -33,6 +33,8 @@ func RegisterMetrics(counts func() l2.Counts) {
 		func(c l2.Counts) int { return c.Unheard })
 	gauge("heartbeats_refused", "Heartbeats without a valid signature, since the agent started.",
 		func(c l2.Counts) int { return int(c.Forged) })
+	gauge("heartbeats_unverified", "Heartbeats from where no agent is known that were too many to verify, since the agent started.",
+		func(c l2.Counts) int { return int(c.Unverified) })
 }
 
 // RegisterEgressMetrics shows at /metrics what is counted of packets of pods that leave with the address of a Service. A process may do it once.

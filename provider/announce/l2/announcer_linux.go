@@ -11,6 +11,7 @@ package l2
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -84,6 +85,7 @@ type Announcer struct {
 	look       quorum.Instant // when to look at all addresses again
 	counts     Counts
 	forged     atomic.Uint64
+	unverified atomic.Uint64
 }
 
 // Counts are for metrics.
@@ -92,8 +94,9 @@ type Counts struct {
 	Owned, Conflicts int
 	// Votes is how many Nodes have a vote on owners, and Unheard from how many of them no heartbeat arrives.
 	Votes, Unheard int
-	// Takeovers is how often it became an owner, and Forged how many datagrams were not signed with the key, or were too many to verify.
-	Takeovers, Forged uint64
+	// Takeovers is how often it became an owner, Forged how many datagrams were not signed with the key, and Unverified how many were too many
+	// to find out.
+	Takeovers, Forged, Unverified uint64
 }
 
 var _ announce.Announcer = (*Announcer)(nil)
@@ -242,8 +245,12 @@ func (l *Announcer) take(d *quorum.Datagram, from netip.Addr) bool {
 
 // refused is called with each other one. It does not take the lock: in a flood there are hundreds of thousands a second.
 func (l *Announcer) refused(from netip.AddrPort, err error) {
-	if n := l.forged.Add(1); n&(n-1) == 0 { // the first, the second, the fourth ...
-		l.Log.Info("Rejected a heartbeat", "from", from, "reason", err.Error(), "refused", n)
+	count, what := &l.forged, "Rejected a heartbeat"
+	if errors.Is(err, errFlood) {
+		count, what = &l.unverified, "Did not verify a heartbeat"
+	}
+	if n := count.Add(1); n&(n-1) == 0 { // the first, the second, the fourth ...
+		l.Log.Info(what, "from", from, "reason", err.Error(), "refused", n)
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
+
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/announce/quorum"
 )
@@ -77,6 +79,44 @@ func TestHeartbeats_Flood(t *testing.T) {
 	<-ended
 }
 
+// An agent that starts hears a thousand others for the first time. Each sends twice in an interval: a heartbeat and an answer.
+func TestSources_ThousandAgents(t *testing.T) {
+	var s sources
+	now, left := time.Now(), 0
+	const agents, datagrams, intervals = 1000, 2, 20
+	for range intervals * datagrams {
+		for i := range agents {
+			now = now.Add(quorum.HeartbeatInterval / agents / datagrams)
+			if !s.verify(netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, byte(i >> 8), byte(i)}), v1alpha1.HeartbeatPort), 300, now) {
+				left++
+			}
+		}
+	}
+	if left > 0 {
+		t.Errorf("%d datagrams of new agents were not verified", left)
+	}
+	for range strangersAtOnce {
+		if !s.verify(netip.MustParseAddrPort("203.0.113.9:10391"), quorum.MaxDatagram, now) {
+			left++
+		}
+	}
+	if most := strangersAtOnce * strangerSize / quorum.MaxDatagram; strangersAtOnce-left > most {
+		t.Errorf("%d datagrams of %d bytes are verified at once, want %d at most", strangersAtOnce-left, quorum.MaxDatagram, most)
+	}
+}
+
+// What could not be verified is not said to have a wrong signature.
+func TestL2_CountsOfRefused(t *testing.T) {
+	h, l2, now := &heartbeats{key: bytes.Repeat([]byte{7}, 32)}, New(Options{Log: logr.Discard()}), time.Now()
+	var s sources
+	for range strangersAtOnce + 3 {
+		h.handle(&s, []byte("forged"), netip.MustParseAddrPort("203.0.113.9:10391"), now, l2.take, l2.refused)
+	}
+	if c := l2.Counts(); c.Forged != strangersAtOnce || c.Unverified != 3 {
+		t.Errorf("%d datagrams have a wrong signature, and %d are not verified, want %d and 3", c.Forged, c.Unverified, strangersAtOnce)
+	}
+}
+
 // Datagrams that come from no known agent are verified as long as they are few, and those of known agents always. One that was recorded, and is
 // sent again from everywhere, makes no source known, and no agent forgotten.
 func TestSources_Verify(t *testing.T) {
@@ -90,7 +130,7 @@ func TestSources_Verify(t *testing.T) {
 	}
 	of := func(from netip.AddrPort, n int) (verified int) {
 		for range n {
-			if s.verify(from, now) {
+			if s.verify(from, len(datagram), now) {
 				verified++
 			}
 		}

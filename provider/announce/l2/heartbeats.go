@@ -44,9 +44,11 @@ const (
 	// machine may send beside them.
 	receiveBuffer = 4 << 20
 	// strangersAtOnce is how many datagrams are verified in about a [quorum.HeartbeatInterval] that come from where no agent was heard before:
-	// those of a thousand agents that this one hears for the first time. Verifying takes longer than reading, and in a flood it is the
-	// heartbeats of agents that are known which have to be read.
-	strangersAtOnce = 1000
+	// those of a thousand agents that this one hears for the first time, with their answers. Verifying takes longer than reading, and in a
+	// flood it is the heartbeats of agents that are known which have to be read.
+	strangersAtOnce = 4000
+	// strangerSize is how many bytes count as a datagram: heartbeats have fewer, and those of a flood may have 64 KiB.
+	strangerSize = 1 << 11
 	// maxSources is how many sources are known: far more than there are agents, so that those of former ones do not matter.
 	maxSources = 1 << 13
 )
@@ -54,7 +56,7 @@ const (
 // errFlood is why a datagram was not verified.
 var errFlood = errors.New("too many datagrams that come from no known agent")
 
-// sources are the addresses from which agents send, with the port on which they listen, and how many other datagrams were verified lately.
+// sources are the addresses from which agents send, with the port on which they listen, and how many other datagrams have come lately.
 // Packets of pods that a network add-on gives the address of their Node have another port. A datagram that was recorded and is sent again is
 // signed, too: it makes no source known.
 type sources struct {
@@ -63,8 +65,8 @@ type sources struct {
 	until     time.Time // when others are verified again
 }
 
-// verify reports whether a datagram is to be.
-func (s *sources) verify(from netip.AddrPort, now time.Time) bool {
+// verify reports whether a datagram of so many bytes is to be.
+func (s *sources) verify(from netip.AddrPort, size int, now time.Time) bool {
 	if s.agents[from] {
 		return true
 	}
@@ -72,7 +74,7 @@ func (s *sources) verify(from netip.AddrPort, now time.Time) bool {
 		// With intervals as long as those of heartbeats, those of a new agent would come late in each, after a flood.
 		s.strangers, s.until = 0, now.Add(quorum.HeartbeatInterval/2+rand.N(quorum.HeartbeatInterval)) //nolint:gosec // no secret
 	}
-	s.strangers++
+	s.strangers += 1 + size/strangerSize
 	return s.strangers <= strangersAtOnce
 }
 
@@ -120,7 +122,7 @@ func (h *heartbeats) handle(
 	s *sources, data []byte, from netip.AddrPort, now time.Time,
 	take func(*quorum.Datagram, netip.Addr) bool, refused func(netip.AddrPort, error),
 ) {
-	if !s.verify(from, now) {
+	if !s.verify(from, len(data), now) {
 		refused(from, errFlood)
 		return
 	}

@@ -249,7 +249,7 @@ func (l *Announcer) Counts() Counts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.counts
-	c.Forged = l.forged.Load()
+	c.Forged, c.Unverified = l.forged.Load(), l.unverified.Load()
 	c.Owned, c.Conflicts = len(l.owned), len(l.conflicts)
 	c.Votes, c.Unheard = len(l.quorum.Members()), len(l.quorum.Unheard(bootTime()))
 	return c
