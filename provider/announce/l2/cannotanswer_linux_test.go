@@ -83,6 +83,32 @@ func TestL2_CannotAnswer(t *testing.T) {
 	}
 }
 
+// Addresses that a Node cannot answer for share what is left of the candidates that they share.
+func TestL2_UnableShareCandidates(t *testing.T) {
+	l, all, two := New(Options{Node: "a"}), []string{"a", "b", "c"}, []string{"a", "b"}
+	l.view = &announce.View{Claims: []announce.Claim{
+		{Candidates: all}, {Candidates: all}, {Candidates: two}, {Candidates: all[:2]}, {Candidates: all}, {},
+	}}
+	for i := range l.view.Claims {
+		c := &l.view.Claims[i]
+		c.Level, c.Address = v1alpha1.LevelL2, netip.AddrFrom4([4]byte{192, 0, 2, byte(i)})
+		if i != 4 {
+			l.unable[c.Address] = time.Hour
+		}
+	}
+	claims := l.claims(0)
+	var got []string
+	for _, c := range claims {
+		got = append(got, strings.Join(c.Candidates, ","))
+	}
+	if want := []string{"b,c", "b,c", "b", "b", "a,b,c", ""}; !slices.Equal(got, want) {
+		t.Errorf("the candidates are %q, want %q", got, want)
+	}
+	if &claims[0].Candidates[0] != &claims[1].Candidates[0] {
+		t.Error("two claims with one list have two lists without the Node")
+	}
+}
+
 // An owner whose link-local address goes away can answer for IPv6 no more, though its interface and the addresses in its report stay.
 func TestL2_LinkLocalGone(t *testing.T) {
 	a, claim := newIPv6Agents(t)

@@ -280,6 +280,7 @@ func (l *Announcer) claims(now quorum.Instant) []announce.Claim {
 	if len(l.unable) == 0 {
 		return claims
 	}
+	others := map[list][]string{}
 	unable := map[netip.Addr]quorum.Instant{} // without those that are claimed no more
 	for i, c := range claims {
 		again, is := l.unable[c.Address]
@@ -288,11 +289,30 @@ func (l *Announcer) claims(now quorum.Instant) []announce.Claim {
 		}
 		if is {
 			unable[c.Address] = again
-			claims[i].Candidates = slices.DeleteFunc(slices.Clone(c.Candidates), func(name string) bool { return name == l.Node })
+			claims[i].Candidates = without(c.Candidates, l.Node, others)
 		}
 	}
 	l.unable = unable
 	return claims
+}
+
+// list tells which lists are the same memory.
+type list struct {
+	first *string
+	names int
+}
+
+// without leaves out a Node. What comes of a list that claims share is shared, too: the quorum searches each list once, and a thousand claims
+// may share one of a thousand Nodes.
+func without(names []string, node string, known map[list][]string) []string {
+	if len(names) == 0 {
+		return nil
+	}
+	of := list{&names[0], len(names)}
+	if _, is := known[of]; !is {
+		known[of] = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == node })
+	}
+	return known[of]
 }
 
 // try says what keeps this Node from answering for an address that it does not own; nil: nothing.
