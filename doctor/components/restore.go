@@ -18,6 +18,9 @@ import (
 // in its place.
 const ConfigurationFile = "/root/ccmadm-kubeadm.yaml"
 
+// EtcdDataDir is where kubeadm's etcd has its data unless the configuration says otherwise.
+const EtcdDataDir = "/var/lib/etcd"
+
 // LiveConfiguration is the command that writes kubeadm's configuration of the cluster into that file.
 const LiveConfiguration = "kubectl --kubeconfig /etc/kubernetes/admin.conf -n kube-system get configmap kubeadm-config " +
 	"-o 'jsonpath={.data.ClusterConfiguration}' > " + ConfigurationFile
@@ -40,7 +43,7 @@ func restoreAddon(name string) string {
 
 // etcdData is where a member keeps its log: one that has it goes on with the cluster that the log names.
 func (j *judge) etcdData() string {
-	return path.Join(cmp.Or(j.EtcdDataDir, "/var/lib/etcd"), "member/wal")
+	return path.Join(cmp.Or(j.EtcdDataDir, EtcdDataDir), "member/wal")
 }
 
 func (j *judge) rejoin() string {

@@ -1,14 +1,19 @@
 package diagnosis
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
+	"path"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/components"
+	"github.com/ccmadm/ccmadm/machine"
 )
 
 const restartKubelet = "systemctl daemon-reload && systemctl restart kubelet"
@@ -142,7 +147,7 @@ func withoutNode(v *view, h *Host) []finding.Finding {
 		return []finding.Finding{f}
 	case n.Twin != "":
 		f := finding.NodeTwice.New("Node/"+finding.Clean(n.Name), "another machine writes its status in turn with this one: "+n.Twin)
-		f.Next = "hostnamectl; cat /etc/machine-id; on the copy: kubeadm reset && rm /etc/machine-id && systemd-machine-id-setup"
+		f.Next = "hostnamectl; cat /etc/machine-id; on the copy: " + v.resetCopy("copy-of-"+n.Name)
 		return []finding.Finding{f}
 	case n.Missing:
 		f := v.kubeletWithoutNode(n.Name, "its kubelet runs, and its Node does not exist")
@@ -154,6 +159,28 @@ func withoutNode(v *view, h *Host) []finding.Finding {
 		return []finding.Finding{f}
 	}
 	return nil
+}
+
+// resetCopy gives a machine that is a copy of another one an identity of its own. kubeadm takes its API server's address from the Node that
+// kubelet.conf names, which is the original's: the phase remove-etcd-member would remove the original's member from the cluster.
+func (s *Snapshot) resetCopy(name string) string {
+	h, first := s.Host, ""
+	if places := h.flag("hostname-override").Places; len(places) > 0 && h.Node != name {
+		if file := places[len(places)-1].File; file != machine.KubeadmFlags { // which kubeadm writes again
+			first = "remove --hostname-override from " + finding.Clean(file) + ", then: "
+		}
+	}
+	steps := []string{"systemctl stop kubelet", "kubeadm reset --skip-phases=remove-etcd-member"}
+	if slices.ContainsFunc(h.Manifests, func(m HostManifest) bool { return m.Pod == v1alpha1.Namespace+"/"+components.Etcd }) {
+		dir := cmp.Or(readClusterConfiguration(s.Kubeadm).Etcd.Local.DataDir, components.EtcdDataDir)
+		steps = append(steps, shellLine([]string{"mv", path.Join(dir, "member"), "/root/etcd-member-of-the-copy"})) // else kubeadm does not join
+	}
+	steps = append(steps, "rm /etc/machine-id", "systemd-machine-id-setup")
+	if !strings.EqualFold(h.Name, name) {
+		steps = append(steps, shellLine([]string{"hostnamectl", "set-hostname", name}))
+	}
+	return first + strings.Join(steps, " && ") +
+		", then on a control plane: kubeadm token create --print-join-command, then on the copy the command that it prints"
 }
 
 // renamedKubelet finds a kubelet whose name has changed after its machine joined: with its certificate it may write the Node of its former
