@@ -190,7 +190,7 @@ func hostDetectors() []detector {
 		{"container runtime", []string{HostRuntimePart}, ofHost(runtimeOf), slices.Concat(runs, node), onlyOf(finding.RuntimeSilent), true},
 		{"runtime of later versions", []string{HostRuntimePart}, ofSnapshot(oldRuntimeHere), nil, nil, false},
 		{"kubelet unit", []string{HostKubeletPart}, ofHost(kubeletUnit), slices.Concat(node, server), onlyOf(finding.KubeletNotRun), true},
-		{"the kubelet's name", []string{HostNodePart, HostFlagsPart}, ofHost(renamedKubelet), slices.Concat(node, []finding.ID{finding.KubeletWithoutNode}), nil, true},
+		{"the kubelet's name", []string{HostNodePart, HostFlagsPart}, ofSnapshot(renamedKubelet), slices.Concat(node, []finding.ID{finding.KubeletWithoutNode}), nil, true},
 		{"the kubelet's Node", []string{HostNodePart}, onHost(withoutNode), slices.Concat(node, []finding.ID{finding.ServiceUnanswered, finding.KubeletWithoutNode}), nil, true},
 		{"static pods", []string{HostManifestsPart}, ofHost(staticPods), slices.Concat(leaderless, server), ofManager, true},
 		{"ports", []string{HostPortsPart}, onHost(takenPorts), slices.Concat(crash, leaderless, server), onlyOf("B10", finding.PortTaken), true},

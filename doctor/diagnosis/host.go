@@ -207,6 +207,10 @@ type HostNode struct {
 	Twin string `json:"twin,omitempty"`
 	// Rejected is how the API server has refused the kubelet, or the kubelet its certificate, and Next the command after which they do not.
 	Rejected string `json:"rejected,omitempty"`
+	// ThisBoot says that the Node's status shows this machine's boot.
+	ThisBoot bool `json:"thisBoot,omitempty"`
+	// Foreign is the machine whose Node it is, where this one has a copy of its kubelet.conf and another name.
+	Foreign string `json:"foreign,omitempty"`
 	Next     string `json:"next,omitempty"`
 }
 

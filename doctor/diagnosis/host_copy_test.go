@@ -52,6 +52,22 @@ func TestDiagnose_Twin(t *testing.T) {
 	}
 }
 
+// A copy that was renamed has a Node's credentials, and explains nothing of the original's Node.
+func TestDiagnose_RenamedCopy(t *testing.T) {
+	s := newSnapshot(templates.StaticPod, 3, stale)
+	s.Heartbeats[1].Spec.RenewTime.Time = taken.Add(-1e12)
+	s.Host = &Host{Name: "localhost", Node: "w9", Registered: &HostNode{Name: "w1", Foreign: "boot ID x"}}
+	d := Diagnose(s)
+	if got := words(d); strings.Contains(got, "K18(1)>") || !strings.Contains(got, "W14(1)") {
+		t.Errorf("got %s", got)
+	}
+	const want = "systemctl stop kubelet && kubeadm reset --skip-phases=remove-etcd-member && rm /etc/machine-id && systemd-machine-id-setup" +
+		" && hostnamectl set-hostname w9" + joinAgain
+	if got := nextOf(d, finding.KubeletRenamed); got != want {
+		t.Errorf("got %s", got)
+	}
+}
+
 // nextOf is the remedy of one finding.
 func nextOf(d *Diagnosis, id finding.ID) string {
 	for _, c := range d.Causes {

@@ -184,24 +184,32 @@ func (s *Snapshot) resetCopy(name string) string {
 }
 
 // renamedKubelet finds a kubelet whose name has changed after its machine joined: with its certificate it may write the Node of its former
-// name only, and uses the new one.
-func renamedKubelet(h *Host) []finding.Finding {
-	n := h.Registered
-	if n == nil || h.Node == "" || n.Name == h.Node {
+// name only, and uses the new one. A copy that was renamed has the certificate of the original, which needs its name itself.
+func renamedKubelet(s *Snapshot) []finding.Finding {
+	h := s.Host
+	if h == nil || h.Registered == nil || h.Node == "" || h.Registered.Name == h.Node {
 		return nil
 	}
+	n := h.Registered
 	name := finding.Clean(n.Name)
+	if n.Foreign != "" {
+		f := finding.KubeletRenamed.New(h.node(), "its certificate is that of Node "+name+", which is another machine ("+n.Foreign+
+			"), and this machine's kubelet has the name "+h.Node+h.logged())
+		f.Do = "this machine is a copy: reset it, give it a machine-id of its own and join it as " + h.Node +
+			"; change nothing on the other machine"
+		f.Next = s.resetCopy(h.Node)
+		return []finding.Finding{f}
+	}
 	f := finding.KubeletRenamed.New("Node/"+name, "its certificate is that of Node "+name+", and this machine's kubelet has the name "+h.Node)
-	f.Next = "hostnamectl set-hostname " + name + " && systemctl restart kubelet"
+	f.Next = "hostnamectl set-hostname " + shellLine([]string{n.Name}) + " && systemctl restart kubelet"
 	if places := h.flag("hostname-override").Places; len(places) > 0 {
 		f.Next = "set --hostname-override=" + name + " in " + places[len(places)-1].File + ", then: " + restartKubelet
 	}
-	if n.Ready {
+	if n.Ready && n.ThisBoot {
 		f.Severity = finding.SeverityWarning
 		f.Message += "; until its next start it uses its former name"
-	} else {
-		f.Message += h.logged()
 	}
+	f.Message += h.logged()
 	return []finding.Finding{f}
 }
 

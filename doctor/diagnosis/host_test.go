@@ -164,7 +164,7 @@ func TestDiagnose_Renamed(t *testing.T) {
 		},
 		"and its Node was deleted": {host: Host{Node: "w9", Registered: &HostNode{Name: "w1", Missing: true}}, want: "K18(1)>N1(1)", severity: finding.SeverityError},
 		"not started since": {
-			host: Host{Node: "w9", Registered: &HostNode{Name: "w1", Ready: true}}, want: "K18(1)", words: "until its next start it uses its former name",
+			host: Host{Node: "w9", Registered: &HostNode{Name: "w1", Ready: true, ThisBoot: true}}, want: "K18(1)", words: "until its next start it uses its former name",
 			severity: finding.SeverityWarning,
 		},
 	} {

@@ -24,11 +24,12 @@ const (
 // shows another boot and then this machine's is a sign of it, and only where the first was written after this machine was booted: a kubelet
 // that could not write its status until now has left there what it wrote before.
 func (h *looking) twin(ctx context.Context) error {
-	own, err := h.Read("/proc/sys/kernel/random/boot_id")
-	boot := strings.TrimSpace(string(own))
-	if err != nil || !h.settled || h.node == nil || h.node.Status.NodeInfo.BootID == "" || h.node.Status.NodeInfo.BootID == boot ||
-		!h.writtenSinceBoot(h.node) {
-		return nil // without the file nothing is compared
+	if h.node == nil || !h.settled || h.seen.Registered.Foreign != "" {
+		return nil
+	}
+	boot, other := h.boots(h.node)
+	if !other || !h.writtenSinceBoot(h.node) {
+		return nil
 	}
 	client, name, err := h.asKubelet()
 	if client == nil || err != nil {
@@ -48,6 +49,27 @@ func (h *looking) twin(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// boots is this machine's boot, and whether a Node's status shows another one; without the file nothing is compared.
+func (h *looking) boots(node *corev1.Node) (own string, other bool) {
+	data, err := h.Read("/proc/sys/kernel/random/boot_id")
+	own = strings.TrimSpace(string(data))
+	shown := node.Status.NodeInfo.BootID
+	return own, err == nil && shown != "" && shown != own
+}
+
+// writes tells whether a Node's status is of this machine since its boot, or else which machine has written it, if that one has the Node's
+// name and this one another. A machine that was renamed keeps the UUID of its firmware, and so does not look like another one until it can
+// write its status again; a clone has a UUID of its own, and the original may be switched off.
+func (h *looking) writes(node *corev1.Node, name string) (thisBoot bool, foreign string) {
+	own, other := h.boots(node)
+	uuid, shown := h.DMI("product_uuid"), node.Status.NodeInfo.SystemUUID
+	otherFirmware := uuid != "" && shown != "" && !strings.EqualFold(uuid, shown)
+	if other && name != h.seen.Node && (otherFirmware || h.writtenSinceBoot(node)) {
+		foreign = finding.Clean(h.describe(node))
+	}
+	return own != "" && node.Status.NodeInfo.BootID == own, foreign
 }
 
 // writtenSinceBoot tells whether a kubelet has written a Node's status since this machine was booted. The node lifecycle controller, which
