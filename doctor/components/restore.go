@@ -25,6 +25,27 @@ const EtcdDataDir = "/var/lib/etcd"
 const LiveConfiguration = "kubectl --kubeconfig /etc/kubernetes/admin.conf -n kube-system get configmap kubeadm-config " +
 	"-o 'jsonpath={.data.ClusterConfiguration}' > " + ConfigurationFile
 
+// OwnConfiguration is the command that adds to that file what control planes do not share, on the one where it runs: the address and the port
+// of its API server, and the name of its Node where that is not the hostname. kubeadm would take the address of the default route; what is
+// empty is left to it.
+const OwnConfiguration = `printf '\n---\n%s\nkind: InitConfiguration\nnodeRegistration: {name: "%s"}\n` +
+	`localAPIEndpoint: {advertiseAddress: "%s", bindPort: %s}\n' "$(grep -m 1 ^apiVersion: ` + ConfigurationFile + `)" ` +
+	`"$(sed -n 's/.*--hostname-override=\([^ "]*\).*/\1/p' ` + machine.KubeadmFlags + `)" ` +
+	`"$(sed -n 's/^ *- --advertise-address=//p' ` + machine.APIServerPod + `)" ` +
+	`"$(sed -n 's/^ *- --secure-port=//p' ` + machine.APIServerPod + `)" >> ` + ConfigurationFile
+
+// NewServerCertificate is the command that makes the API server's certificate again, for the names in the configuration. kubeadm goes on
+// with a pair that it finds: it makes the new one in a directory of its own, which then replaces the former one, of which a copy stays.
+const NewServerCertificate = LiveConfiguration + " && " + OwnConfiguration +
+	" && sed -i 's#^certificatesDir: .*#certificatesDir: " + newPKI + "#' " + ConfigurationFile +
+	" && mkdir -p -m 700 " + newPKI + " && rm -f " + newPKI + "/apiserver.crt " + newPKI + "/apiserver.key" +
+	" && ln -sf " + machine.PKIDir + "/ca.crt " + machine.PKIDir + "/ca.key " + newPKI + "/" +
+	" && kubeadm init phase certs apiserver --config " + ConfigurationFile +
+	" && cp -p --backup=numbered " + newPKI + "/apiserver.crt " + newPKI + "/apiserver.key " + machine.PKIDir + "/"
+
+// newPKI is where kubeadm makes a pair that is to replace another one.
+const newPKI = "/root/ccmadm-pki"
+
 // restore writes the manifest of a static pod again, from the configuration in the cluster and what is known of the Node. That of etcd
 // names the machine as the only member of a new cluster, which counts where there is no data: an empty cluster would start.
 func (j *judge) restore(component, node string) string {

@@ -1,6 +1,7 @@
 package components
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -86,6 +87,77 @@ func TestRestore(t *testing.T) {
 			}
 			if got != tt.want {
 				t.Errorf("%s: got\n%s\nwant\n%s", line, got, tt.want)
+			}
+		})
+	}
+}
+
+// TestNewServerCertificate runs the remedy in a shell: the certificate is for this machine's own address, the pair in use stays until there is
+// another one, and a copy of it stays.
+func TestNewServerCertificate(t *testing.T) {
+	const manifest = "metadata:\n  annotations:\n    x: 10.0.2.15:6443\nspec:\n  containers:\n  - command:\n    - kube-apiserver\n" +
+		"    - --advertise-address=192.0.2.1\n    - --secure-port=7443\n"
+	for name, tt := range map[string]struct {
+		flags, kubeadm, want string
+		fails                bool
+	}{
+		"the hostname": {want: `{name: ""}`},
+		"a name":       {flags: "KUBELET_KUBEADM_ARGS=\"--hostname-override=cp1 --node-ip=192.0.2.1\"\n", want: `{name: "cp1"}`},
+		"kubeadm fails": {
+			kubeadm: "exit 1", fails: true, want: `{name: ""}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			inRoot := func(text string) string {
+				return strings.NewReplacer(" /etc/", " "+root+"/etc/", " /var/", " "+root+"/var/", " /root/", " "+root+"/root/").Replace(text)
+			}
+			put := func(path, text string) {
+				path = root + path
+				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			put("/etc/kubernetes/manifests/kube-apiserver.yaml", manifest)
+			put("/var/lib/kubelet/kubeadm-flags.env", tt.flags)
+			put("/root/ccmadm-pki/apiserver.crt", "of a former run")
+			for _, file := range []string{"ca.crt", "ca.key", "apiserver.crt", "apiserver.key"} {
+				put("/etc/kubernetes/pki/"+file, "old "+file)
+			}
+			put("/bin/kubectl", "#!/bin/sh\nprintf 'apiVersion: kubeadm.k8s.io/v1beta5\\ncertificatesDir: /etc/kubernetes/pki\\n"+
+				"kind: ClusterConfiguration\\n'\n")
+			put("/bin/kubeadm", "#!/bin/sh\nset -e\ncd "+root+"/root/ccmadm-pki\ntest ! -e apiserver.crt\ngrep -q old ca.crt ca.key\n"+
+				tt.kubeadm+"\necho new > apiserver.crt\necho new > apiserver.key\n")
+			for _, program := range []string{"kubectl", "kubeadm"} {
+				if err := os.Chmod(root+"/bin/"+program, 0o700); err != nil { //nolint:gosec // it is run
+					t.Fatal(err)
+				}
+			}
+			cmd := exec.CommandContext(t.Context(), "sh", "-c", inRoot(NewServerCertificate))
+			cmd.Env = []string{"PATH=" + root + "/bin:/usr/bin:/bin"}
+			out, err := cmd.CombinedOutput()
+			if (err != nil) != tt.fails {
+				t.Fatalf("%v: %s", err, out)
+			}
+			file := func(path string) string {
+				data, _ := os.ReadFile(root + path)
+				return strings.TrimSpace(string(data))
+			}
+			want := "old apiserver.crt"
+			if !tt.fails {
+				want = "new"
+				if former := file("/etc/kubernetes/pki/apiserver.key.~1~"); former != "old apiserver.key" {
+					t.Errorf("the former key is %q", former)
+				}
+			}
+			if got := file("/etc/kubernetes/pki/apiserver.crt"); got != want {
+				t.Errorf("the certificate is %q", got)
+			}
+			config := "apiVersion: kubeadm.k8s.io/v1beta5\ncertificatesDir: /root/ccmadm-pki\nkind: ClusterConfiguration\n\n---\n" +
+				"apiVersion: kubeadm.k8s.io/v1beta5\nkind: InitConfiguration\nnodeRegistration: " + tt.want +
+				"\nlocalAPIEndpoint: {advertiseAddress: \"192.0.2.1\", bindPort: 7443}"
+			if got := strings.ReplaceAll(file("/root/ccmadm-kubeadm.yaml"), root, ""); got != config {
+				t.Errorf("got\n%s\nwant\n%s", got, config)
 			}
 		})
 	}

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ccmadm/ccmadm/doctor/components"
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
@@ -294,19 +295,20 @@ func TestLook_Nothing(t *testing.T) {
 
 // TestNewKubeletConf: a kubelet's identity that has ended is made again where the CA's key is, and is nowhere half-written.
 func TestNewKubeletConf(t *testing.T) {
-	const sign = "kubectl --kubeconfig /etc/kubernetes/admin.conf -n kube-system get configmap kubeadm-config " +
-		"-o 'jsonpath={.data.ClusterConfiguration}' > /root/ccmadm-kubeadm.yaml && kubeadm kubeconfig user --config /root/ccmadm-kubeadm.yaml " +
-		"--org system:nodes --client-name system:node:cp1 > /root/ccmadm-kubelet-cp1.conf && chmod 600 /root/ccmadm-kubelet-cp1.conf"
-	const own = "/var/lib/kubelet/pki/kubelet-client-current.pem"
-	const again = "rm -f " + own + " && systemctl restart kubelet && timeout 60 sh -c 'until test -e " + own + "; do sleep 1; done' && " +
-		`sed -Ei 's#client-(certificate|key)-data: .*#client-\1: ` + own + "#' /etc/kubernetes/kubelet.conf"
+	const (
+		file = "/root/ccmadm-kubelet-cp1.conf"
+		sign = components.LiveConfiguration + " && " + components.OwnConfiguration + " && kubeadm kubeconfig user --config " +
+			"/root/ccmadm-kubeadm.yaml --org system:nodes --client-name system:node:cp1 > " + file + " && chmod 600 " + file
+		own   = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+		again = "mv --backup=numbered " + file + " /etc/kubernetes/kubelet.conf && rm -f " + own + " && systemctl restart kubelet && " +
+			"timeout 60 sh -c 'until test -e " + own + "; do sleep 1; done' && " +
+			`sed -Ei 's#client-(certificate|key)-data: .*#client-\1: ` + own + "#' /etc/kubernetes/kubelet.conf"
+	)
 	for _, tt := range []struct {
 		name, key, want string
 	}{
-		{"control plane", "x", sign + " && mv /root/ccmadm-kubelet-cp1.conf /etc/kubernetes/kubelet.conf && " +
-			again},
-		{"worker", "", "on a control plane with the CA's ca.key: " + sign + ", then copy that file to /etc/kubernetes/kubelet.conf of this machine, " +
-			"then: " + again},
+		{"control plane", "x", sign + " && " + again},
+		{"worker", "", "on a control plane with the CA's ca.key: " + sign + ", then copy that file to the same path on this machine, then: " + again},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m, _ := newHost(t, 0)

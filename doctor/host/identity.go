@@ -74,19 +74,19 @@ func (h *looking) useRenewed(config *clientcmdapi.Config) error {
 
 // newKubeletConf makes an identity for a kubelet whose own has ended or is refused, which the key of the cluster's CA signs. The kubelet
 // takes one from its kubeconfig, and asks by that for the next of its own, unless it has one that has not ended. Then the kubeconfig names
-// the kubelet's own, since the first one ends after a year and nothing renews it.
+// the kubelet's own, since the first one ends after a year and nothing renews it. A copy of the former kubeconfig stays.
 func (h *looking) newKubeletConf(node string) string {
 	file := "/root/ccmadm-kubelet-" + node + ".conf"
-	sign := components.LiveConfiguration + " && kubeadm kubeconfig user --config " + components.ConfigurationFile +
-		" --org system:nodes --client-name " + v1alpha1.NodeUserPrefix + node + " > " + file + " && chmod 600 " + file
-	restart := "rm -f " + kubeletCertificate + " && systemctl restart kubelet"
+	sign := components.LiveConfiguration + " && " + components.OwnConfiguration + " && kubeadm kubeconfig user --config " +
+		components.ConfigurationFile + " --org system:nodes --client-name " + v1alpha1.NodeUserPrefix + node + " > " + file +
+		" && chmod 600 " + file
+	restart := "mv --backup=numbered " + file + " " + machine.KubeletConf + " && rm -f " + kubeletCertificate + " && systemctl restart kubelet"
 	if h.rotates() {
 		restart += " && timeout 60 sh -c 'until test -e " + kubeletCertificate + "; do sleep 1; done' && " +
 			`sed -Ei 's#client-(certificate|key)-data: .*#client-\1: ` + kubeletCertificate + "#' " + machine.KubeletConf
 	}
 	if h.hasCA() {
-		return sign + " && mv " + file + " " + machine.KubeletConf + " && " + restart
+		return sign + " && " + restart
 	}
-	return "on a control plane with the CA's ca.key: " + sign + ", then copy that file to " + machine.KubeletConf +
-		" of this machine, then: " + restart
+	return "on a control plane with the CA's ca.key: " + sign + ", then copy that file to the same path on this machine, then: " + restart
 }

@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/ccmadm/ccmadm/doctor/components"
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
@@ -128,7 +129,7 @@ func TestLook_Rejected(t *testing.T) {
 		},
 		"no permission":  {answer: forbidden, want: "K17", words: "cannot get resource", next: "authorization-mode"},
 		"another CA":     {answer: forbidden, ca: "other", want: "K17", words: "x509: certificate signed by unknown authority", next: "kubeadm kubeconfig user"},
-		"another name":   {answer: forbidden, ca: "own", host: "localhost", want: "K17", words: "not localhost", next: "kubeadm init phase certs apiserver"},
+		"another name":   {answer: forbidden, ca: "own", host: "localhost", want: "K17", words: "not localhost", next: components.NewServerCertificate},
 		"an error of it": {answer: answers(http.StatusInternalServerError, metav1.StatusReasonInternalError, "etcd")},
 	} {
 		t.Run(name, func(t *testing.T) {
