@@ -220,8 +220,9 @@ var (
 	ofRound = regexp.MustCompile(`[Ee]rror getting instance metadata for node addresses`)
 	// cloudAnswers is what controllers say after their cloud has answered.
 	cloudAnswers = regexp.MustCompile(`Successfully initialized|Ensured load balancer`)
-	// ofOneNode is an answer after all: about a machine that the cloud does not know, or about too many questions.
-	ofOneNode = regexp.MustCompile(`(?i:not found|quota|limit ?exceeded|throttl|too many requests)|` + ofAPIServer)
+	// ofOneNode is an answer after all: about a machine that the cloud does not know, or about too many questions; or it is about the
+	// manager's own API server. The cloud may have another one (KubeVirt), at the same port.
+	ofOneNode = regexp.MustCompile(`(?i:not found|quota|limit ?exceeded|throttl|too many requests)|:6443/api/v1/|` + ofAPIServerAnywhere)
 )
 
 // unansweredRounds finds a manager to which its cloud gives no answer about any Node, round for round: initialized Nodes keep what
@@ -257,29 +258,59 @@ func unansweredRounds(v *view) []finding.Finding {
 	return list
 }
 
-// lastOfRounds is the last line of a log whose last rounds have an error for each of so many Nodes; empty where they have not, or are
-// over.
-func (v *view) lastOfRounds(m *manager, log []string, asked int) (last string) {
-	var newest, oldest time.Time
-	inRound, most, round := 0, 0, m.round()
+// questions are the errors of one round of questions about Nodes.
+type questions struct {
+	last           string
+	lines          int
+	newest, oldest time.Time
+}
+
+// roundsOf are the rounds at the end of a log with an error, the newest first, and whether the log reaches back to the time of the round
+// before them.
+func (s *Snapshot) roundsOf(m *manager, log []string) (list []questions, reaches bool) {
+	round := m.round()
+	var r *questions
+	var first time.Time
 	for _, line := range slices.Backward(log) {
-		at := v.timeOf(line)
-		between := last != "" && !at.IsZero() && oldest.Sub(at) > round+answered // a round without an error
+		at := s.timeOf(line)
+		if !at.IsZero() {
+			first = at
+		}
+		between := r != nil && !at.IsZero() && r.oldest.Sub(at) > round+answered // a round without an error
 		if between || cloudAnswers.MatchString(line) {
-			break
+			return list, true
 		}
 		if at.IsZero() || !ofRound.MatchString(line) || ofOneNode.MatchString(line) {
 			continue
 		}
-		if last == "" {
-			last, newest = line, at
-		} else if oldest.Sub(at) >= round {
-			inRound = 0
+		if r == nil || r.oldest.Sub(at) >= round {
+			list = append(list, questions{last: line, newest: at})
+			r = &list[len(list)-1]
 		}
-		inRound, oldest = inRound+1, at
-		most = max(most, inRound)
+		r.lines, r.oldest = r.lines+1, at
 	}
-	if asked == 0 || most < asked || newest.Sub(oldest) < round || !v.lately(m, newest) {
+	return list, r != nil && r.oldest.Sub(first) >= round
+}
+
+// lastOfRounds is the last line of a log whose last two rounds have an error for each of so many Nodes; empty where they have not, or are
+// over. One Node whose error lasts, and one moment in which all have one, are no two rounds. The newest round may go on: then the one
+// before it is enough where the log does not reach back further. Of a big cluster the log may have one round only.
+func (s *Snapshot) lastOfRounds(m *manager, log []string, asked int) string {
+	list, reaches := s.roundsOf(m, log)
+	if asked == 0 || len(list) == 0 || !s.lately(m, list[0].newest) {
+		return ""
+	}
+	last, goesOn := list[0].last, list[0].lines < asked && s.since(list[0].newest) < answered
+	if goesOn {
+		list = list[1:]
+	}
+	if len(list) == 0 || list[0].lines < asked {
+		return ""
+	}
+	lasts := list[0].newest.Sub(list[0].oldest) >= m.round() // there is no pause between rounds
+	second := len(list) > 1 && list[1].lines >= asked || len(list) == 1 && goesOn && !reaches
+	cut := len(log) >= nodes.LogLines && !reaches && len(list) <= 2 && list[0].lines >= mostAsked
+	if !lasts && !second && !cut {
 		return ""
 	}
 	return last

@@ -1,6 +1,7 @@
 package diagnosis
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/templates"
 )
 
@@ -30,6 +32,7 @@ func aboutNodes(count int, before time.Duration, why string) []string {
 // with one Node, or was for a moment, is not.
 func TestDiagnose_UnansweredRounds(t *testing.T) {
 	const timeout = `Post "https://vcenter.example.com/sdk": dial tcp 192.0.2.5:443: i/o timeout`
+	const own = "unable to find suitable IP address for node"
 	round := 5*time.Minute + 10*time.Second
 	lines := func(rounds ...[]string) func(*Snapshot) {
 		var all []string
@@ -77,7 +80,22 @@ func TestDiagnose_UnansweredRounds(t *testing.T) {
 		}, "C7(1)>W10(1)"},
 		{"a Service waits, too", faults{service("web", time.Hour), both(4, timeout)}, "C7(1)>G1(1)"},
 		{"credentials that are known to be rejected", faults{both(4, "AuthFailure: denied")}, "D3(1)"},
+		{"a cloud that is a Kubernetes API", faults{both(4, `Get "https://infra.example.com:6443/apis/kubevirt.io/v1/namespaces/tenant/`+
+			`virtualmachines/w1": dial tcp 192.0.2.9:6443: i/o timeout`)}, "C7(1)"},
 		{"one round", faults{lines(aboutNodes(4, time.Minute, timeout))}, ""},
+		{"one of all Nodes, and one Node in the rounds before and since", faults{lines(
+			aboutNodes(1, 3*time.Minute+4*round, own), aboutNodes(4, 3*time.Minute+3*round, timeout), aboutNodes(1, 3*time.Minute+2*round, own),
+			aboutNodes(1, 3*time.Minute+round, own), aboutNodes(1, 3*time.Minute, own),
+		)}, ""},
+		{"one of all Nodes, and one Node in the rounds before", faults{lines(
+			aboutNodes(1, 3*time.Minute+2*round, own), aboutNodes(1, 3*time.Minute+round, own), aboutNodes(4, 3*time.Minute, timeout),
+		)}, ""},
+		{"one of all Nodes, and one Node in the round before and in this one", faults{lines(
+			aboutNodes(1, time.Minute+2*round, own), aboutNodes(4, time.Minute+round, timeout), aboutNodes(1, time.Minute, own),
+		)}, ""},
+		{"one of all Nodes after others with answers, and one Node in this one", faults{lines(
+			[]string{"I1122 08:40:00.1 1 node_controller.go:1] started"}, aboutNodes(4, time.Minute+round, timeout), aboutNodes(1, time.Minute, own),
+		)}, ""},
 		{"some Nodes of each round", faults{both(3, timeout)}, ""},
 		{"each Node of one round, and the cloud answered in the next", faults{lines(aboutNodes(4, 2*round+time.Minute, timeout), aboutNodes(1, time.Minute, timeout))}, ""},
 		{"two rounds, and it answers since", faults{lines(aboutNodes(4, 3*round, timeout), aboutNodes(4, 2*round, timeout))}, ""},
@@ -107,7 +125,35 @@ func TestDiagnose_UnansweredRounds(t *testing.T) {
 	}
 }
 
-// TestSymptoms_UntilTheNextRound: what a manager says of its cloud holds until the next round of questions has been answered.
+// TestLastOfRounds_Cut: of a big cluster the last lines of a log are those of one round, as far as they go.
+func TestLastOfRounds_Cut(t *testing.T) {
+	at := func(before time.Duration, count int) []string { // within a second
+		return slices.Repeat([]string{said(before, "Error getting instance metadata for node addresses: connection refused")}, count)
+	}
+	started, other := []string{said(8*time.Minute, "started")}, []string{said(3*time.Minute, "x")}
+	for name, tt := range map[string]struct {
+		log   []string
+		asked int
+		want  bool
+	}{
+		"a thousand Nodes":                     {at(3*time.Minute, nodes.LogLines), mostAsked, true},
+		"a thousand Nodes, and half a round":   {slices.Concat(at(6*time.Minute, 140), at(time.Minute, 60)), mostAsked, true},
+		"the round before is cut off":          {slices.Concat(at(8*time.Minute, 50), at(3*time.Minute, 150)), mostAsked, true},
+		"half of a thousand":                   {slices.Concat(slices.Repeat(other, 120), at(3*time.Minute, 80)), mostAsked, false},
+		"150 Nodes, and the log has all of it": {at(3*time.Minute, 150), mostAsked, false},
+		"a round with answers before":          {slices.Concat(started, at(3*time.Minute, nodes.LogLines)), mostAsked, false},
+		"some Nodes, many times":               {slices.Concat(at(8*time.Minute, 100), at(3*time.Minute, 3)), 4, false},
+	} {
+		s := newSnapshot(templates.Deployment, 3)
+		v := newView(s)
+		if got := s.lastOfRounds(v.main(), tt.log, tt.asked) != ""; got != tt.want {
+			t.Errorf("%s: got %t", name, got)
+		}
+	}
+}
+
+// TestSymptoms_UntilTheNextRound: what a manager says of its cloud holds until the next round of questions has been answered, and what
+// it asks more often for minutes; neither for an hour.
 func TestSymptoms_UntilTheNextRound(t *testing.T) {
 	const rejected = "Error getting instance metadata for node addresses: AuthFailure: denied"
 	for _, tt := range []struct {

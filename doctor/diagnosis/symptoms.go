@@ -42,7 +42,10 @@ func (s *symptom) says(line string) bool {
 }
 
 // ofAPIServer is in lines about what the API server has answered: webhooks that it calls have certificates of their own.
-const ofAPIServer = `is forbidden: User|(?:resource|lease) lock|failed to (list|watch)|leases|:6443|/apis/[\w.]+\.k8s\.io/|` +
+const ofAPIServer = ofAPIServerAnywhere + `|:6443`
+
+// ofAPIServerAnywhere is in them whatever the server's port is.
+const ofAPIServerAnywhere = `is forbidden: User|(?:resource|lease) lock|failed to (list|watch)|leases|/apis/[\w.]+\.k8s\.io/|` +
 	`failed calling webhook|failed to call webhook|Server rejected event`
 
 var (

@@ -87,13 +87,13 @@ func linesOf(ctx context.Context, c kubernetes.Interface, p *corev1.Pod, contain
 
 // readLog returns the last lines of a log.
 func readLog(ctx context.Context, c kubernetes.Interface, p *corev1.Pod, o *corev1.PodLogOptions) []string {
-	o.TailLines, o.LimitBytes = new(int64(logLines+redact.Further)), new(int64(logBytes))
+	o.TailLines, o.LimitBytes = new(int64(LogLines+redact.Further)), new(int64(logBytes))
 	data, err := c.CoreV1().Pods(p.Namespace).GetLogs(p.Name, o).DoRaw(ctx)
 	if err != nil {
 		return nil // the API server does not reach every kubelet, least of all one whose node has no address yet
 	}
 	var lines []string
-	for line := range strings.Lines(redact.Tail(string(data), logLines)) {
+	for line := range strings.Lines(redact.Tail(string(data), LogLines)) {
 		line = finding.Clean(strings.TrimSpace(line))
 		if line != "" && !strings.HasPrefix(line, "unable to retrieve container logs") { // the kubelet's own words
 			lines = append(lines, line)
@@ -102,8 +102,10 @@ func readLog(ctx context.Context, c kubernetes.Interface, p *corev1.Pod, o *core
 	return lines
 }
 
+// LogLines is how many of a pod's last lines are read: enough for a round over all Nodes of a small cluster.
+const LogLines = 200
+
 const (
-	logLines = 200       // enough for a round over all nodes of a small cluster
 	logBytes = 384 << 10 // no more than this is read, with the lines before them, however long lines are
 	logPods  = 3         // the leader, and what has just crashed
 )
