@@ -80,7 +80,7 @@ type HostServer struct {
 	Address string      `json:"address"`
 	Kind    Unreachable `json:"kind"`
 	Error   string      `json:"error"`
-	// Own is the port on which this machine's own API server listens, where the address is not this machine's.
+	// Own is the port on which this machine's own API server answers, where the address is not this machine's.
 	Own int `json:"own,omitempty"`
 }
 

@@ -342,7 +342,7 @@ func unreachedServer(snapshot *Snapshot) []finding.Finding {
 	}
 	seen = s.Address + ": " + seen + " (" + s.Error + ")"
 	if s.Own > 0 {
-		seen += fmt.Sprintf("; this machine's own API server listens on port %d", s.Own)
+		seen += fmt.Sprintf("; this machine's own API server answers on port %d", s.Own)
 	}
 	for _, m := range h.Manifests {
 		if _, name, _ := strings.Cut(m.Pod, "/"); m.Says != "" {

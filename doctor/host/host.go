@@ -43,7 +43,7 @@ func Look(whole context.Context, m *machine.Machine) (*diagnosis.Host, []diagnos
 	h.look(diagnosis.HostRuntimePart, func() error { return h.runtime(ctx) })
 	h.look(diagnosis.HostDisksPart, h.disks)
 	h.look(diagnosis.HostClockPart, func() error { return h.clock(ctx) }) // this and what follows ask an API server
-	h.look(diagnosis.HostLogsPart, h.quoteLogs)
+	h.look(diagnosis.HostLogsPart, func() error { return h.quoteLogs(whole) })
 	h.look(diagnosis.HostNodePart, func() error { return h.registered(ctx) })
 	h.look(diagnosis.HostServicePart, func() error { return h.service(ctx) })
 	h.look(diagnosis.HostSegmentsPart, func() error {

@@ -2,6 +2,7 @@ package host
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -39,13 +40,13 @@ type containerLog struct {
 }
 
 // quoteLogs has static pods say why no API server answers: their logs are files of this machine, while the API server shows none.
-// Components that are only its clients say that it does not answer. Where this machine's own API server listens, and the kubelet asks
-// another address, these logs are about other matters.
-func (h *looking) quoteLogs() error {
+// Components that are only its clients say that it does not answer. Where this machine's own API server is ready, and the kubelet asks
+// another address, these logs are about other matters. Until its probe stops it, one without etcd listens, too, and is not ready.
+func (h *looking) quoteLogs(ctx context.Context) error {
 	if h.seen.Server == nil {
 		return nil
 	}
-	if h.seen.Server.Own = h.ownServer(); h.seen.Server.Own > 0 {
+	if h.seen.Server.Own = h.ownServer(ctx); h.seen.Server.Own > 0 {
 		return nil
 	}
 	root, err := h.openLogs()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -108,20 +110,41 @@ func TestLook_StaticLogs(t *testing.T) {
 	}
 }
 
-// Where this machine's own API server listens, and the kubelet asks a load balancer that does not answer, its log is about other matters.
+// Where this machine's own API server is ready, and the kubelet asks a load balancer that does not answer, its log is about other matters. One
+// that has lost etcd listens, too.
 func TestLook_StaticLogsOfTheOwnServer(t *testing.T) {
 	const log = podLogs + "/kube-system_kube-apiserver-cp1_0a1b/kube-apiserver/3.log"
 	for name, tt := range map[string]struct {
 		asks, tcp string
+		readyz    int // 0: it does not answer
 		own       bool
 	}{
-		"a load balancer":                         {asks: "203.0.113.9", tcp: listens(6443, 9002), own: true},
-		"a load balancer, and nothing listens":    {asks: "203.0.113.9", tcp: listens(10257, 9002)},
-		"this machine, which accepts and is mute": {asks: machinetest.Address, tcp: listens(6443, 9002)},
+		"a load balancer": {asks: "203.0.113.9", tcp: listens(6443, 9002), readyz: http.StatusOK, own: true},
+		"a load balancer, and nobody may ask without credentials": {
+			asks: "203.0.113.9", tcp: listens(6443, 9002), readyz: http.StatusUnauthorized, own: true,
+		},
+		"a load balancer, and etcd is gone":       {asks: "203.0.113.9", tcp: listens(6443, 9002), readyz: http.StatusInternalServerError},
+		"a load balancer, and it is mute":         {asks: "203.0.113.9", tcp: listens(6443, 9002)},
+		"a name":                                  {asks: "api.example.com", tcp: listens(6443, 9002), readyz: http.StatusInternalServerError},
+		"a load balancer, and nothing listens":    {asks: "203.0.113.9", tcp: listens(10257, 9002), readyz: http.StatusOK},
+		"this machine, which accepts and is mute": {asks: machinetest.Address, tcp: listens(6443, 9002), readyz: http.StatusOK},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m, _ := refusedServer(t)
+			server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != "/readyz" {
+					t.Errorf("asked for %s", r.URL)
+				}
+				w.WriteHeader(tt.readyz)
+			}))
+			t.Cleanup(server.Close)
+			m.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+				if address != "127.0.0.1:6443" || tt.readyz == 0 {
+					return nil, syscall.ECONNREFUSED
+				}
+				return new(net.Dialer).DialContext(ctx, network, server.Listener.Addr().String())
+			}
 			machinetest.Put(t, m, machine.APIServerPod, strings.Replace(managerPod("kube-apiserver", ""), "10258", "6443", 1))
 			machinetest.Put(t, m, "/proc/net/tcp", "  sl  local_address\n"+tt.tcp)
 			machinetest.Put(t, m, log, "x stderr F E1130 06:00:00.1 1 x.go:1] etcdserver: request timed out\n")
@@ -129,9 +152,9 @@ func TestLook_StaticLogsOfTheOwnServer(t *testing.T) {
 				Name: "cp1", Node: "cp1", Addresses: []string{machinetest.Address},
 				Server: &diagnosis.HostServer{Address: tt.asks + ":6443", Kind: diagnosis.Refused, Error: "connection refused"},
 			}}
-			must(t, errors.Join(h.ports(), h.manifests(), h.quoteLogs()))
+			must(t, errors.Join(h.ports(), h.manifests(), h.quoteLogs(t.Context())))
 			_, got := hostWords(diagnosis.Diagnose(&diagnosis.Snapshot{Host: h.seen, Taken: time.Now()}))
-			own := strings.Contains(got, "; this machine's own API server listens on port 6443")
+			own := strings.Contains(got, "; this machine's own API server answers on port 6443")
 			if !strings.Contains(got, tt.asks+":6443: the connection is refused") || own != tt.own || strings.Contains(got, "logs: ") == tt.own {
 				t.Errorf("got %s", got)
 			}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -34,9 +35,9 @@ func (h *looking) reach(request *http.Request) {
 	h.seen.Server = &diagnosis.HostServer{Address: net.JoinHostPort(host, port), Error: finding.Clean(err.Error()), Kind: probe.KindOf(err)}
 }
 
-// ownServer is the port on which this machine's own API server listens, where the kubelet asks another address, such as that of a load
+// ownServer is the port on which this machine's own API server is ready, where the kubelet asks another address, such as that of a load
 // balancer; else 0.
-func (h *looking) ownServer() int {
+func (h *looking) ownServer(ctx context.Context) int {
 	host, _, _ := net.SplitHostPort(h.seen.Server.Address)
 	if addr, err := netip.ParseAddr(host); err == nil && (addr.IsLoopback() || slices.Contains(h.seen.Addresses, addr.String())) {
 		return 0
@@ -50,10 +51,16 @@ func (h *looking) ownServer() int {
 			wants = []int{6443}
 		}
 		for _, p := range h.seen.Ports {
-			if slices.Contains(wants, p.Port) && (p.PID == 0 || p.Program == components.APIServer) {
+			if slices.Contains(wants, p.Port) && (p.PID == 0 || p.Program == components.APIServer) && h.ready(ctx, p.Port) {
 				return p.Port
 			}
 		}
 	}
 	return 0
+}
+
+// ready tells whether an API server of this machine does its work. One that lets nobody ask without credentials may.
+func (h *looking) ready(ctx context.Context, port int) bool {
+	status, err := h.status(ctx, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), "/readyz")
+	return err == nil && (status == http.StatusOK || status == http.StatusUnauthorized || status == http.StatusForbidden)
 }

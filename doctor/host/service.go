@@ -127,20 +127,26 @@ func (h *looking) answers(ctx context.Context, address string) error {
 }
 
 func (h *looking) ask(ctx context.Context, address string) error {
+	_, err := h.status(ctx, address, "/version")
+	return err
+}
+
+// status is that of an API server's answer, whatever its certificate is.
+func (h *looking) status(ctx context.Context, address, path string) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+"/version", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+path, nil)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	transport := &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true, DialContext: h.Dial,
 	}
 	answer, err := transport.RoundTrip(request)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return answer.Body.Close()
+	return answer.StatusCode, answer.Body.Close()
 }
 
 // asKubelet is a client of this machine's kubelet, and its Node's name. It is nil where the kubelet does not run or has not
