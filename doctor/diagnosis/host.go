@@ -40,6 +40,8 @@ type Host struct {
 	Ours bool `json:"ours,omitempty"`
 	// Addresses are those of its interfaces.
 	Addresses []string `json:"addresses,omitempty"`
+	// ProviderID is that of the kubelet's configuration.
+	ProviderID string `json:"providerID,omitempty"`
 	// Version is the kubelet's, as v1.36.3.
 	Version      string            `json:"version,omitempty"`
 	Unit         *HostUnit         `json:"unit,omitempty"`
@@ -205,12 +207,12 @@ type HostNode struct {
 	PodCIDRs []string `json:"podCIDRs,omitempty"`
 	// Twin is another machine that writes the Node's status, in turn with this one.
 	Twin string `json:"twin,omitempty"`
-	// Rejected is how the API server has refused the kubelet, or the kubelet its certificate, and Next the command after which they do not.
-	Rejected string `json:"rejected,omitempty"`
 	// ThisBoot says that the Node's status shows this machine's boot.
 	ThisBoot bool `json:"thisBoot,omitempty"`
 	// Foreign is the machine whose Node it is, where this one has a copy of its kubelet.conf and another name.
 	Foreign string `json:"foreign,omitempty"`
+	// Rejected is how the API server has refused the kubelet, or the kubelet its certificate, and Next the command after which they do not.
+	Rejected string `json:"rejected,omitempty"`
 	Next     string `json:"next,omitempty"`
 }
 

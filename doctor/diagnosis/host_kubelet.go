@@ -92,8 +92,8 @@ func cloudFlags(v *view, h *Host) []finding.Finding {
 
 // initialized is the manager that has given the machine's Node its provider ID, in a cluster of others; nil where none is known to
 // have. A Node keeps that ID after its cluster has left external cloud mode, and some tools write one without a manager: only one that
-// leads, and is known to initialize Nodes, tells. What the kubelet says by /flagz stands elsewhere, and one with --provider-id waits
-// for no manager.
+// leads, and is known to initialize Nodes, tells. What the kubelet says by /flagz stands elsewhere, and one with --provider-id, or
+// with the same setting in its configuration, waits for no manager.
 func (v *view) initialized(h *Host) *manager {
 	n, m := v.byName[h.Node], v.main()
 	if n == nil || n.Spec.ProviderID == "" || m == nil || m.Profile == nil || withoutNodeController(m) || !v.leads() {
@@ -101,7 +101,7 @@ func (v *view) initialized(h *Host) *manager {
 	}
 	_, told := v.Flags[h.Node]
 	read := slices.ContainsFunc(h.Flags, func(f HostFlag) bool { return f.Runs }) // a process that shows no flag at all was not seen
-	if told || !read || h.Unit == nil || h.Unit.PID == 0 || h.flag("provider-id").Runs {
+	if told || !read || h.Unit == nil || h.Unit.PID == 0 || h.flag("provider-id").Runs || h.ProviderID != "" {
 		return nil
 	}
 	return m

@@ -314,6 +314,7 @@ func TestDiagnose_LostFlag(t *testing.T) {
 		"its process was not seen":           {faults{runs()}, ""},
 		"the API server has told it":         {faults{runs(config), flag("w1", "")}, ""},
 		"with a provider ID of its own":      {faults{runs(config, HostFlag{Name: "provider-id", Value: "metal3://x", Runs: true})}, ""},
+		"with one of its configuration":      {faults{runs(config), func(s *Snapshot) { s.Host.ProviderID = "metal3://x" }}, ""},
 		"a Node that was never external":     {faults{runs(config), untainted}, ""},
 		"the cluster has left":               {faults{runs(config), leaderless, func(s *Snapshot) { s.Pods, s.Deployments = nil, nil }}, ""},
 		"its manager is there, and stopped":  {faults{runs(config), leaderless, func(s *Snapshot) { s.Pods, s.Deployments[0].Spec.Replicas = nil, new(int32(0)) }}, ""},

@@ -79,6 +79,7 @@ func (h *looking) config() error {
 	if err != nil {
 		return fmt.Errorf("read the kubelet's configuration: %w", err)
 	}
+	h.seen.ProviderID = finding.Clean(h.kubelet.ProviderID)
 	return nil
 }
 

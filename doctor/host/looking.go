@@ -37,6 +37,7 @@ type kubeletConfig struct {
 	StaticPodPath string            `json:"staticPodPath"`
 	CgroupDriver  string            `json:"cgroupDriver"`
 	Runtime       string            `json:"containerRuntimeEndpoint"`
+	ProviderID    string            `json:"providerID"`
 	RegisterNode  *bool             `json:"registerNode"`
 	Rotates       *bool             `json:"rotateCertificates"`
 	EvictionHard  map[string]string `json:"evictionHard"`

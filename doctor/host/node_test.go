@@ -164,3 +164,16 @@ func TestLook_Rejected(t *testing.T) {
 		})
 	}
 }
+
+// A provider ID in the kubelet's configuration is as good as the flag.
+func TestLook_ProviderID(t *testing.T) {
+	m, _ := newHost(t, 0)
+	before, err := m.Read(machine.KubeletConfig)
+	must(t, err)
+	machinetest.Put(t, m, machine.KubeletConfig, string(before)+"providerID: metal3://x\n")
+	h := &looking{Machine: m, seen: &diagnosis.Host{}}
+	must(t, h.config())
+	if h.seen.ProviderID != "metal3://x" {
+		t.Errorf("got %q", h.seen.ProviderID)
+	}
+}
