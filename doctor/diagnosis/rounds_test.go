@@ -156,17 +156,23 @@ func TestLastOfRounds_Cut(t *testing.T) {
 // it asks more often for minutes; neither for an hour.
 func TestSymptoms_UntilTheNextRound(t *testing.T) {
 	const rejected = "Error getting instance metadata for node addresses: AuthFailure: denied"
+	const exists = "error checking if node w1 exists: AuthFailure: denied"
 	for _, tt := range []struct {
+		line   string
 		before time.Duration
 		args   []string
 		want   string
 	}{
-		{6 * time.Minute, nil, "D3(1)"},
-		{8 * time.Minute, nil, ""},
-		{8 * time.Minute, []string{"--node-status-update-frequency=10m"}, "D3(1)"},
-		{8 * time.Minute, []string{"--node-status-update-frequency=0"}, ""},
+		{rejected, 6 * time.Minute, nil, "D3(1)"},
+		{rejected, 8 * time.Minute, nil, ""},
+		{rejected, 8 * time.Minute, []string{"--node-status-update-frequency=10m"}, "D3(1)"},
+		{rejected, 8 * time.Minute, []string{"--node-status-update-frequency=0"}, ""},
+		{rejected, 14 * time.Minute, []string{"--node-status-update-frequency=1h"}, "D3(1)"},
+		{rejected, 16 * time.Minute, []string{"--node-status-update-frequency=1h"}, ""},
+		{exists, 4 * time.Minute, []string{"--node-status-update-frequency=1h"}, "D3(1)"},
+		{exists, 6 * time.Minute, []string{"--node-status-update-frequency=1h"}, ""},
 	} {
-		if got := words(Diagnose(newSnapshot(templates.Deployment, 3, args(tt.args...), logged(said(tt.before, rejected))))); got != tt.want {
+		if got := words(Diagnose(newSnapshot(templates.Deployment, 3, args(tt.args...), logged(said(tt.before, tt.line))))); got != tt.want {
 			t.Errorf("%s, %v: got %s, want %s", tt.before, tt.args, got, tt.want)
 		}
 	}

@@ -29,7 +29,7 @@ type symptom struct {
 	among *regexp.Regexp
 	// same says that what the pattern's first two groups match must be the same.
 	same bool
-	// always says that it is looked for while the manager leads and no Node waits, too: in lines that are not older than [Snapshot.lately].
+	// always says that it is looked for while the manager leads and no Node waits, too: in lines that [Snapshot.holds] is true of.
 	always bool
 	// proven asks the rest of the snapshot. Nil: the line says it all.
 	proven func(*view, *manager) bool
@@ -89,6 +89,20 @@ func (s *Snapshot) timeOf(line string) time.Time {
 // be over.
 func (s *Snapshot) lately(m *manager, at time.Time) bool {
 	return !at.IsZero() && s.since(at).Abs() < m.round()+answered
+}
+
+// longestHeld is for how long a line at most tells what is wrong now, however long the rounds are.
+const longestHeld = 15 * time.Minute
+
+// holds tells whether a line of a manager that works may say what is wrong now. After an error about a Node of a round nothing is said of it
+// until the next round; what other controllers ask about, they ask again within minutes.
+func (s *Snapshot) holds(m *manager, line string) bool {
+	within := rounds
+	if ofRound.MatchString(line) {
+		within = min(m.round()+answered, longestHeld)
+	}
+	at := s.timeOf(line)
+	return !at.IsZero() && s.since(at).Abs() < within
 }
 
 // symptoms are lines of logs. The texts are those of k8s.io/cloud-provider, its apiserver and client-go, v0.36.
@@ -210,7 +224,7 @@ func lastLine(v *view, m *manager, s symptom, late bool) (pod, line string) {
 	for _, p := range m.pods {
 		log := v.Logs[p.Name]
 		for i, line := range slices.Backward(log) {
-			if s.says(line) && (!late || v.lately(m, v.timeOf(line))) {
+			if s.says(line) && (!late || v.holds(m, line)) {
 				return p.Name, nodes.LastWord(log[:i+1])
 			}
 			if s.among != nil && s.among.MatchString(line) {
