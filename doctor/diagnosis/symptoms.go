@@ -3,7 +3,6 @@ package diagnosis
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/doctor/components"
 	"github.com/ccmadm/ccmadm/doctor/nodes"
 	"github.com/ccmadm/ccmadm/doctor/requests"
 )
@@ -172,19 +172,25 @@ func symptomsInLog(v *view) []finding.Finding {
 			}
 		}
 	}
-	if v.Components == nil {
-		return list
-	}
-	return append(list, etcdFull(v.Components.Logs, readClusterConfiguration(v.Kubeadm), v.controlPlane())...)
+	return append(list, v.etcdFull(v.controlPlane())...)
 }
 
-// etcdFull looks into what other components have logged before they ended: without a manager, or without its Lease, they alone say it.
-func etcdFull(logs map[string][]string, config clusterConfiguration, controlPlane string) []finding.Finding {
-	for _, pod := range slices.Sorted(maps.Keys(logs)) {
-		for _, line := range slices.Backward(logs[pod]) {
-			if etcdIsFull.MatchString(line) {
+// etcdFull looks into what kubeadm's static pods have logged: without a manager, or without its Lease, they alone say it. Other pods may
+// have an etcd of their own, and what is older may be over.
+func (s *Snapshot) etcdFull(controlPlane string) []finding.Finding {
+	if s.Components == nil {
+		return nil
+	}
+	for _, n := range s.Nodes {
+		for _, component := range []string{components.Etcd, components.APIServer, components.ControllerManager, components.Scheduler} {
+			pod := component + "-" + n.Name
+			for _, line := range slices.Backward(s.Components.Logs[pod]) {
+				at := s.timeOf(line)
+				if at.IsZero() || s.since(at).Abs() > longestHeld || !etcdIsFull.MatchString(line) {
+					continue
+				}
 				f := finding.EtcdFull.New("", "pod "+pod+" logs: "+nodes.Shorten(line))
-				f.Object, f.Next = emptied(config, "Pod/"+v1alpha1.Namespace+"/"+pod, controlPlane)
+				f.Object, f.Next = emptied(readClusterConfiguration(s.Kubeadm), "Pod/"+v1alpha1.Namespace+"/"+pod, controlPlane)
 				return []finding.Finding{f}
 			}
 		}

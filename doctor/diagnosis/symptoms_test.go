@@ -1,6 +1,7 @@
 package diagnosis
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -217,5 +218,34 @@ func TestSymptoms_BeforeTheLast(t *testing.T) {
 	d = Diagnose(newSnapshot(templates.Deployment, 1, nobody, full))
 	if !strings.HasPrefix(words(d), "Q6(1)") || d.Causes[0].Object != "Pod/kube-system/etcd-cp1" {
 		t.Errorf("got %s: %+v", words(d), d.Causes)
+	}
+}
+
+// TestEtcdFull_Whose: a pod with an etcd of its own, and a line of another day, are nothing of the cluster's etcd now.
+func TestEtcdFull_Whose(t *testing.T) {
+	const says = `%s.1 1 leaderelection.go:509] "Failed to update lease" err="etcdserver: mvcc: database space exceeded"`
+	for name, tt := range map[string]struct {
+		pod, at, external string
+		want              string
+	}{
+		"the scheduler": {pod: "kube-scheduler-cp1", at: "E1122 08:55:00", want: "Pod/kube-system/etcd-cp1"},
+		"the scheduler, etcd external": {
+			pod: "kube-scheduler-cp1", at: "E1122 08:55:00", external: "etcd: {external: {}}", want: "Pod/kube-system/kube-scheduler-cp1",
+		},
+		"last week":    {pod: "kube-scheduler-cp1", at: "E1115 08:55:00"},
+		"no time":      {pod: "kube-scheduler-cp1"},
+		"a CNI plugin": {pod: "calico-node-x7k2p", at: "E1122 08:55:00"},
+	} {
+		s := newSnapshot(templates.Deployment, 1, nobody, func(s *Snapshot) {
+			s.Kubeadm = tt.external
+			s.Components = &components.Seen{Logs: map[string][]string{tt.pod: {fmt.Sprintf(says, tt.at)}}}
+		})
+		list, object := s.etcdFull("cp1"), ""
+		if len(list) == 1 {
+			object = list[0].Object
+		}
+		if object != tt.want {
+			t.Errorf("%s: got %+v", name, list)
+		}
 	}
 }
