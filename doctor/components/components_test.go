@@ -372,3 +372,20 @@ func TestJudge_Message(t *testing.T) {
 		t.Errorf("next is %q, want %q", got[0].Next, want)
 	}
 }
+
+// TestWithRefusal: what refuses a pod is shown where it is known; of other words, what is known of the workload.
+func TestWithRefusal(t *testing.T) {
+	const forbidden = `Error creating: pods "kube-proxy-" is forbidden: `
+	for words, want := range map[string]string{
+		"exceeded quota: none": "kubectl -n kube-system describe resourcequota none",
+		"pod node label selector conflicts with its namespace node label selector": "kubectl -n kube-system describe daemonset kube-proxy",
+	} {
+		e := corev1.Event{Reason: "FailedCreate", Message: forbidden + words, LastTimestamp: ago(time.Minute)}
+		e.InvolvedObject = corev1.ObjectReference{Kind: daemonSet, Namespace: v1alpha1.Namespace, Name: Proxy}
+		j := judge{Seen: &Seen{}, Cluster: Cluster{Now: now, Events: []corev1.Event{e}}}
+		f := j.withRefusal(finding.Finding{Message: "x"}, &Workload{Kind: daemonSet, Name: Proxy})
+		if f.Next != want || !strings.Contains(f.Message, words) {
+			t.Errorf("%s: got %s %s", words, f.Message, f.Next)
+		}
+	}
+}

@@ -275,7 +275,9 @@ func (j *judge) withRefusal(f finding.Finding, w *Workload) finding.Finding {
 		return f
 	}
 	f.Message += "; its controller says: " + nodes.Shorten(e.Message)
-	_, f.Next = requests.Refuser(v1alpha1.Namespace, e.Message)
+	if _, next := requests.Refuser(v1alpha1.Namespace, e.Message); next != "" {
+		f.Next = next
+	}
 	return f
 }
 

@@ -297,7 +297,9 @@ func refusedPods(v *view) []finding.Finding {
 				continue
 			}
 			f := id.New(m.object, "its pods are refused: "+nodes.Shorten(e.Message))
-			_, f.Next = requests.Refuser(m.namespace, e.Message)
+			if _, f.Next = requests.Refuser(m.namespace, e.Message); f.Next == "" {
+				f.Next = requests.Warnings(m.namespace)
+			}
 			list = append(list, f)
 		}
 	}

@@ -131,7 +131,6 @@ func refusers() []refuser {
 		{regexp.MustCompile(`error looking up service account [a-z0-9-]+/([a-z0-9.-]+)`), "ServiceAccount/NAMESPACE/NAME", "kubectl -n NAMESPACE create serviceaccount NAME"},
 		{regexp.MustCompile(`usage per (Container|Pod) is`), "LimitRange/NAMESPACE", "kubectl -n NAMESPACE describe limitrange"},
 		{regexp.MustCompile(`no PriorityClass with name ([a-z0-9.-]+) was found`), "PriorityClass/NAME", "kubectl get priorityclasses"},
-		{regexp.MustCompile(`()`), "Namespace/NAMESPACE", "kubectl -n NAMESPACE get events --field-selector type=Warning"},
 	}
 }
 
@@ -145,7 +144,13 @@ type refuser struct {
 // before is what stands in front of an answer of the API server: in Events of controllers, and where it is an error of its own.
 var before = regexp.MustCompile(`^(?:Error creating: )?(?:Internal error occurred: )?`)
 
-// Refuser is the object that refuses a write in a namespace, by the API server's words, and what shows it or lets the write through.
+// Warnings shows what was refused in a namespace, and else went wrong there.
+func Warnings(namespace string) string {
+	return "kubectl -n " + namespace + " get events --field-selector type=Warning"
+}
+
+// Refuser is the object that refuses a write in a namespace, by the API server's words, and what shows it or lets the write through. Both
+// are empty where the words are others.
 func Refuser(namespace, message string) (object, next string) {
 	message = before.ReplaceAllString(message, "")
 	for _, k := range refusers() {
@@ -157,18 +162,27 @@ func Refuser(namespace, message string) (object, next string) {
 	return "", ""
 }
 
+// refuses is what has refused a write; of what is not known, its namespace is.
+func refuses(r *Refusal) (object, next string) {
+	object, next = Refuser(metav1.NamespaceSystem, r.Message)
+	if object == "" {
+		return "Namespace/" + metav1.NamespaceSystem, Warnings(metav1.NamespaceSystem)
+	}
+	return object, next
+}
+
 func refused(all []Refusal) []finding.Finding {
 	var list []finding.Finding
 	done := map[string]bool{}
 	for i := range all {
-		object, next := Refuser(metav1.NamespaceSystem, all[i].Message)
+		object, next := refuses(&all[i])
 		if done[object] {
 			continue
 		}
 		done[object] = true
 		var writes []string
 		for _, other := range all[i:] {
-			if of, _ := Refuser(metav1.NamespaceSystem, other.Message); of == object {
+			if of, _ := refuses(&other); of == object {
 				writes = add(writes, other.Write)
 			}
 		}

