@@ -36,7 +36,7 @@ func serve(t *testing.T) string {
 }
 
 func request(protocol, address string) Request {
-	return Request{Run: "r", Protocol: protocol, Address: address, Count: 5, Every: 10 * time.Millisecond, Timeout: 20 * time.Second}
+	return Request{Run: "r", Protocol: protocol, Address: address, Count: 5, Every: 10 * time.Millisecond, Timeout: 10 * time.Second}
 }
 
 func TestDo(t *testing.T) {
