@@ -77,7 +77,7 @@ func readCloudFiles(ctx context.Context, r *workflow.Run, s *settings.Settings) 
 		}
 	}
 	wrong := s.Profile.CheckConfig(files, s.CloudConfig.File)
-	if given {
+	if given && s.Mode != config.ModeManual { // that manager is the user's own: it reads files where the user has put them
 		elsewhere, err := othersCredentials(r.Env, s)
 		if err != nil {
 			return nil, err

@@ -64,7 +64,8 @@ func TestCheckCloudConfig_UnusedVariable(t *testing.T) {
 	}
 }
 
-// TestCloudFiles_Named: what the configuration names has to be given with it, unless a static pod finds it on this machine.
+// TestCloudFiles_Named: what the configuration names has to be given with it, unless a static pod finds it on this machine, or the
+// user deploys the manager.
 func TestCloudFiles_Named(t *testing.T) {
 	const lies = machine.CloudConfigDir + "/clouds.yaml"
 	conf := filepath.Join(t.TempDir(), "cloud.conf")
@@ -80,6 +81,7 @@ func TestCloudFiles_Named(t *testing.T) {
 		"it is there for a static pod":     {mode: config.ModeStaticPod, lies: true},
 		"ccmadm wrote it, and removes it":  {mode: config.ModeStaticPod, lies: true, wrote: true, wantErr: "needs credential clouds.yaml: "},
 		"a pod of a DaemonSet has no such": {mode: config.ModeDaemonSet, lies: true, wantErr: "needs credential clouds.yaml: "},
+		"the manager is the user's own":    {mode: config.ModeManual},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, _ := machinetest.New(t)
