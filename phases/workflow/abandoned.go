@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -46,8 +47,20 @@ func CloseAbandoned(ctx context.Context, r *Run) error {
 		r.Sayf("warning, run %d of the journal stays %s: %v", last.ID, last.State, err)
 		return nil
 	}
-	r.Sayf("run %d of the journal was cut short or failed, and nothing was left to change: closed", last.ID)
+	SayClosed(r, last)
 	return r.Close(ctx)
+}
+
+// SayClosed names a run that this one closes in the journal. An apply with another command line may have had settings that have not
+// reached the cluster's record, and this run goes by the record.
+func SayClosed(r *Run, last *journal.Run) {
+	if last.Command == "apply" && last.Line != r.Line {
+		r.Sayf("run %d of the journal, %s, was cut short or failed: closed. The cluster agrees with its record. "+
+			"Settings that run %[1]d did not write into the record are not applied: repeat its command to apply them",
+			last.ID, cmp.Or(last.Line, "ccmadm apply with the flags of that run"))
+		return
+	}
+	r.Sayf("run %d of the journal was cut short or failed, and nothing was left to change: closed", last.ID)
 }
 
 // LeftOpen returns the newest run that may change settings, if it is one of the commands and has not succeeded. Nothing may be left of
