@@ -12,9 +12,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/state"
-	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/kubeadm"
-	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/fleet"
 	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/rollback"
@@ -53,7 +51,7 @@ func Back(
 	_, err := workflow.AskRecord(ctx, client)
 	switch {
 	case apierrors.IsNotFound(err): // it is the first object of all
-		return o, []workflow.Phase{unbegun()}, nil
+		return o, []workflow.Phase{unbegun(run)}, nil
 	case err != nil:
 		return nil, nil, finding.Refusedf("compare with the cluster's record: %w", err).WithHint("nothing was changed")
 	}
@@ -153,62 +151,4 @@ func neverExternal(list []corev1.Node, taken map[string]bool) (names []string) {
 		}
 	}
 	return names
-}
-
-// unbegun is the way back of a run of adopt that has not come as far as the cluster's record.
-func unbegun() workflow.Phase {
-	return workflow.Phase{
-		Name:  "objects",
-		Short: "Remove what a run has applied that did not come as far as the cluster's record",
-		Long:  "Reads the Nodes and the ConfigMap kube-system/" + v1alpha1.AppliedName + ". Removes what it lists.",
-		Run: func(ctx context.Context, r *workflow.Run) error {
-			client, err := workflow.Connect(r.Env, machine.AdminConf)
-			if err != nil {
-				return err
-			}
-			if err := refuseLostRecord(ctx, client); err != nil {
-				return err
-			}
-			subjects, err := appliedSubjects(ctx, r.Env)
-			if err != nil {
-				return err
-			}
-			if len(subjects) == 0 {
-				r.Sayf("the cluster is as it was before that run: nothing to do")
-				return nil
-			}
-			for _, subject := range subjects {
-				r.Sayf("would remove %s", subject)
-			}
-			if err := r.Confirm(adoptionOf(r).Yes, "Remove these objects?"); err != nil || r.DryRun {
-				return err
-			}
-			if err := workflow.OpenRun(ctx, r, client, ""); err != nil {
-				return err
-			}
-			applier, err := workflow.NewApplier(r.Env, machine.AdminConf)
-			if err != nil {
-				return err
-			}
-			return workflow.JournalStep(ctx, r, workflow.Phase{
-				Name: "objects", Short: "Remove what was applied",
-				Run: func(ctx context.Context, r *workflow.Run) error { return removeApplied(ctx, r.Env, applier) },
-			}, "", "ccmadm adopt")
-		},
-	}
-}
-
-// refuseLostRecord finds kubelets in external mode, whose cluster has lost its record: it was no run that had only
-// begun.
-func refuseLostRecord(ctx context.Context, client kubernetes.Interface) error {
-	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return finding.Refusedf("list nodes: %w", err).WithHint("nothing was changed")
-	}
-	i := slices.IndexFunc(list.Items, func(n corev1.Node) bool { return fleet.IsExternal(&n) })
-	if i < 0 {
-		return nil
-	}
-	return finding.Refusedf("roll back: Node/%s is in external mode, and the cluster has no record", list.Items[i].Name).
-		WithHint("run `ccmadm adopt` to write the record again, then `ccmadm leave`; nothing was changed")
 }

@@ -1,6 +1,8 @@
 package adoption
 
 import (
+	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,15 +28,7 @@ import (
 // back runs what leads back to before the newest run, but for what needs kubelets: those are TestAdopt_Rollback's.
 func back(t *testing.T, m *machine.Machine, client kubernetes.Interface) {
 	t.Helper()
-	runs, _ := phasestest.JournalOf(t)
-	run, err := rollback.NewestChange(t.Context(), client, runs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o, list, err := Back(t.Context(), client, runs, run, &Adoption{Yes: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	o, list := wayBack(t, client)
 	r, out := adoption(t, m, *o, *o.Operation.(*Adoption))
 	for _, p := range list {
 		switch p.Name {
@@ -164,6 +158,87 @@ func expectNothingOfOurs(t *testing.T, m *machine.Machine) {
 	}
 	if machinetest.Content(m, machine.RecordFile)+machinetest.Content(m, machine.StateFile) != "" {
 		t.Error("the machine's notes are left")
+	}
+}
+
+// A rollback of adopt that was killed after it had removed the record is ended by the same command, and can be undone then.
+func TestCluster_Rollback_CutBehindTheRecord(t *testing.T) {
+	m, client := plain(t)
+	onprem := config.CloudConfiguration{Provider: "onprem"}
+	cutAdoption(t, m, client, workflow.Inputs{
+		Command: "adopt", Operation: &Adoption{Yes: true}, Request: workflow.Request{Flags: onprem},
+	}, Adopt()[:6])
+	o, list := wayBack(t, client)
+	cutAdoption(t, m, client, *o, list)
+	for _, want := range []string{"run 2 of the journal was cut short or failed, and nothing was left to change: closed", "nothing to do"} {
+		runs, _ := phasestest.JournalOf(t)
+		o, list, err := Back(t.Context(), client, runs, &runs[0], &Adoption{Yes: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, out := adoption(t, m, *o, *o.Operation.(*Adoption))
+		if err := r.Do(t.Context(), list); err != nil || !strings.Contains(out.String(), want) {
+			t.Errorf("%v, want %q\n%s", err, want, out)
+		}
+	}
+	runs, text := phasestest.JournalOf(t)
+	if len(runs) != 3 || runs[2].State != journal.Done || runs[2].Command != "leave (rollback 1)" {
+		t.Fatalf("the journal says\n%s", text)
+	}
+	if o, _ = wayBack(t, client); o.Flags.Provider != "onprem" {
+		t.Errorf("the way back has provider %q\n%s", o.Flags.Provider, text)
+	}
+}
+
+// wayBack is that of the newest run.
+func wayBack(t *testing.T, client kubernetes.Interface) (*workflow.Inputs, []workflow.Phase) {
+	t.Helper()
+	runs, _ := phasestest.JournalOf(t)
+	run, err := rollback.NewestChange(t.Context(), client, runs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, list, err := Back(t.Context(), client, runs, run, &Adoption{Yes: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o, list
+}
+
+// says answers a question, after something else has happened.
+type says struct{ first func() }
+
+func (s says) Read(p []byte) (int, error) {
+	s.first()
+	return copy(p, "y\n"), io.EOF
+}
+
+// While rollback asks, adopt may publish the record on another control plane: that cluster keeps its manager.
+func TestCluster_Rollback_AdoptedWhileItAsks(t *testing.T) {
+	m, client := plain(t)
+	adopt := workflow.Inputs{
+		Command: "adopt", Operation: &Adoption{Yes: true}, Request: workflow.Request{Flags: config.CloudConfiguration{Provider: "onprem"}},
+	}
+	cutAdoption(t, m, client, adopt, Adopt()[:6])
+	maps := client.CoreV1().ConfigMaps("kube-system")
+	rec, err := maps.Get(t.Context(), v1alpha1.RecordName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := maps.Delete(t.Context(), v1alpha1.RecordName, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	o, list := wayBack(t, client)
+	r, out := adoption(t, m, *o, Adoption{Leave: true})
+	r.In = says{func() {
+		rec.ResourceVersion, rec.UID = "", ""
+		if _, err := maps.Create(t.Context(), rec, metav1.CreateOptions{}); err != nil {
+			t.Error(err)
+		}
+	}}
+	phasestest.WantError(t, r.Do(t.Context(), list), "another run has published the cluster's record", finding.ExitRefused)
+	if got := phasestest.Managers(t, client, m); got == "" {
+		t.Errorf("the manager is gone\n%s", out)
 	}
 }
 

@@ -1,0 +1,112 @@
+package adoption
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ccmadm/ccmadm/api/finding"
+	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/machine"
+	"github.com/ccmadm/ccmadm/phases/fleet"
+	"github.com/ccmadm/ccmadm/phases/journal"
+	"github.com/ccmadm/ccmadm/phases/workflow"
+)
+
+// unbegun is the way back of a run of adopt where the cluster has no record: the run has not come that far, or a rollback of it was
+// interrupted after it had removed the record.
+func unbegun(run *journal.Run) workflow.Phase {
+	return workflow.Phase{
+		Name:  "objects",
+		Short: "Remove what a run has applied that did not come as far as the cluster's record",
+		Long:  "Reads the Nodes and the ConfigMap kube-system/" + v1alpha1.AppliedName + ". Removes what it lists.",
+		Run: func(ctx context.Context, r *workflow.Run) error {
+			client, err := workflow.Connect(r.Env, machine.AdminConf)
+			if err != nil {
+				return err
+			}
+			if err := refuseLostRecord(ctx, client); err != nil {
+				return err
+			}
+			subjects, err := appliedSubjects(ctx, r.Env)
+			if err != nil {
+				return err
+			}
+			runs, err := journal.Read(ctx, client)
+			if err != nil {
+				return err
+			}
+			return removeUnbegun(ctx, r, client, subjects, workflow.LeftOpen(runs, run.Command, r.Command))
+		},
+	}
+}
+
+// removeUnbegun removes what was applied, and ends the run that was left open, if there is one, in the journal.
+func removeUnbegun(ctx context.Context, r *workflow.Run, client kubernetes.Interface, subjects []string, open *journal.Run) error {
+	if len(subjects) == 0 && (open == nil || r.DryRun) {
+		r.Sayf("the cluster is as it was before that run: nothing to do")
+		return nil
+	}
+	for _, subject := range subjects {
+		r.Sayf("would remove %s", subject)
+	}
+	if len(subjects) > 0 {
+		if err := r.Confirm(adoptionOf(r).Yes, "Remove these objects?"); err != nil || r.DryRun {
+			return err
+		}
+	}
+	before := ""
+	if open != nil && directionOf(open) == leaveCommand {
+		before = open.Before // the record that the interrupted run has removed leads back from this one
+	}
+	if err := workflow.OpenRun(ctx, r, client, before); err != nil {
+		return err
+	}
+	if err := refuseNewRecord(ctx, client); err != nil {
+		return err
+	}
+	if len(subjects) == 0 {
+		workflow.SayClosed(r, open)
+		return nil
+	}
+	applier, err := workflow.NewApplier(r.Env, machine.AdminConf)
+	if err != nil {
+		return err
+	}
+	return workflow.JournalStep(ctx, r, workflow.Phase{
+		Name: "objects", Short: "Remove what was applied",
+		Run: func(ctx context.Context, r *workflow.Run) error { return removeApplied(ctx, r.Env, applier) },
+	}, "", "ccmadm adopt")
+}
+
+// refuseNewRecord finds a record that another run has published before this one held the journal's Lease: that cluster is adopted, and
+// is not to lose its manager.
+func refuseNewRecord(ctx context.Context, client kubernetes.Interface) error {
+	switch _, err := workflow.AskRecord(ctx, client); {
+	case err == nil:
+		return finding.Refusedf("begin: another run has published the cluster's record since this run looked for it").
+			WithHint("ccmadm journal shows it; run the same command again. Nothing was changed")
+	case !apierrors.IsNotFound(err):
+		return finding.Refusedf("compare with the cluster's record: %w", err).WithHint("nothing was changed")
+	}
+	return nil
+}
+
+// refuseLostRecord finds kubelets in external mode, whose cluster has lost its record: it was no run that had only
+// begun.
+func refuseLostRecord(ctx context.Context, client kubernetes.Interface) error {
+	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return finding.Refusedf("list nodes: %w", err).WithHint("nothing was changed")
+	}
+	i := slices.IndexFunc(list.Items, func(n corev1.Node) bool { return fleet.IsExternal(&n) })
+	if i < 0 {
+		return nil
+	}
+	return finding.Refusedf("roll back: Node/%s is in external mode, and the cluster has no record", list.Items[i].Name).
+		WithHint("run `ccmadm adopt` to write the record again, then `ccmadm leave`; nothing was changed")
+}
