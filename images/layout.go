@@ -268,3 +268,20 @@ func (f *Folder) Manifest(_ context.Context, ref string, digest v1.Hash) (Docume
 func (f *Folder) Blob(_ context.Context, ref string, digest v1.Hash) (io.ReadCloser, error) {
 	return f.images[ref].in.open(blobName(digest))
 }
+
+// has tells whether the layout of a reference has all of these blobs.
+func (f *Folder) has(ctx context.Context, ref string, list []v1.Descriptor) (bool, error) {
+	for _, d := range list {
+		blob, err := f.Blob(ctx, ref, d.Digest)
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("look for %s: %w", d.Digest, err)
+		}
+		if err := blob.Close(); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}

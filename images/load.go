@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/machine"
 )
@@ -63,6 +65,7 @@ func open(ctx context.Context, file *os.File) (*Archive, error) {
 	}
 	a := &Archive{file: file}
 	source := &Folder{path: file.Name(), images: map[string]found{}}
+	c := &checker{from: source, complete: map[v1.Hash]bool{}}
 	for _, d := range list {
 		name := d.Annotations[nameAnnotation]
 		if name == "" || finding.Clean(name) != name || strings.ContainsAny(name, " ,\t") {
@@ -76,19 +79,36 @@ func open(ctx context.Context, file *os.File) (*Archive, error) {
 			return nil, fmt.Errorf("image %s: %w", name, err)
 		}
 		source.images[name] = found{in: l, root: d}
-		one, err := check(ctx, source, name)
+		one, err := c.check(ctx, name)
 		if err != nil {
 			return nil, fmt.Errorf("image %s: %w", name, err)
 		}
 		one.digest = d.Digest.String()
 		a.images = append(a.images, one)
 	}
+	if err := c.damaged(ctx); err != nil {
+		return nil, err
+	}
 	return a, nil
 }
 
+// checker compares the images of an archive with their digests.
+type checker struct {
+	from     *Folder
+	complete map[v1.Hash]bool // blobs of complete images
+	lacking  []lacking
+}
+
+// lacking is an image of which the archive has not all blobs.
+type lacking struct {
+	ref   string
+	image image
+	err   error
+}
+
 // check compares all blobs of an image. Under a digest, its index lists architectures that the archive has not.
-func check(ctx context.Context, from Source, name string) (archived, error) {
-	r, err := resolve(ctx, from, name, nil)
+func (c *checker) check(ctx context.Context, name string) (archived, error) {
+	r, err := resolve(ctx, c.from, name, nil)
 	if err != nil {
 		return archived{}, err
 	}
@@ -96,19 +116,43 @@ func check(ctx context.Context, from Source, name string) (archived, error) {
 	one := archived{name: name}
 	var lacks error
 	for _, i := range r.images {
-		switch err := compare(ctx, from, name, i); {
+		switch err := compare(ctx, c.from, name, i); {
 		case byDigest && errors.Is(err, fs.ErrNotExist):
 			lacks = err
+			c.lacking = append(c.lacking, lacking{name, i, err})
 		case err != nil:
 			return one, err
 		default:
 			one.archs = append(one.archs, i.arch)
+			for _, p := range i.parts {
+				c.complete[p.Digest] = true
+			}
 		}
 	}
 	if len(one.archs) == 0 {
 		return one, lacks
 	}
 	return one, nil
+}
+
+// damaged finds an image that has lost some of its layers. One for an architecture that was not saved has none, but those that it shares
+// with complete images.
+func (c *checker) damaged(ctx context.Context) error {
+	for _, l := range c.lacking {
+		for _, layer := range l.image.parts[1:] {
+			if c.complete[layer.Digest] {
+				continue
+			}
+			there, err := c.from.has(ctx, l.ref, []v1.Descriptor{layer})
+			if err == nil && there {
+				err = l.err
+			}
+			if err != nil {
+				return fmt.Errorf("image %s for linux/%s is incomplete: %w", l.ref, l.image.arch, err)
+			}
+		}
+	}
+	return nil
 }
 
 func compare(ctx context.Context, from Source, name string, i image) error {

@@ -1,8 +1,10 @@
 package images
 
 import (
+	"archive/tar"
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
@@ -114,4 +117,91 @@ func TestSave_ByDigest(t *testing.T) {
 	if known := new(finding.Error); !errors.As(err, &known) || !strings.Contains(known.Hint, "an older ccmadm wrote it") {
 		t.Errorf("got %#v", err)
 	}
+}
+
+// shared pushes an index for amd64 and arm64 whose images share a layer, and returns its reference by digest, and the digest of a layer
+// that only the image for amd64 has.
+func shared(t *testing.T, name string) (ref string, own v1.Hash) {
+	t.Helper()
+	layer, err := random.Layer(2048, types.OCILayer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []mutate.IndexAddendum
+	for _, arch := range []string{"amd64", "arm64"} {
+		img, err := mutate.AppendLayers(imageFor(t, arch), layer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if arch == "amd64" {
+			m, err := img.Manifest()
+			if err != nil {
+				t.Fatal(err)
+			}
+			own = m.Layers[0].Digest
+		}
+		list = append(list, mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: arch}}})
+	}
+	digest := push(t, name+":v1", list...)
+	return name + "@" + digest.String(), own
+}
+
+// An archive has the whole index of a reference by digest, and need not have the layers of each architecture: Save names all images
+// that lack some before it writes anything.
+func TestSave_FolderLacksLayers(t *testing.T) {
+	host := serve(t, nil)
+	one, _ := shared(t, host+"/one")
+	two, _ := shared(t, host+"/two")
+	path := save(t, Registries{}, []string{"amd64"}, one, two)
+	if _, err := Open(t.Context(), opened(t, path)); err != nil {
+		t.Errorf("the layer that both images share: %v", err)
+	}
+	f := openFolder(t, filepath.Dir(path))
+	var out bytes.Buffer
+	err := Save(t.Context(), &out, f, []string{one, two}, []string{"amd64", "arm64"})
+	wantErr(t, err, "save image "+one+": it has no image for arm64", "save image "+two+": it has no image for arm64")
+	if out.Len() > 0 {
+		t.Error("something was written")
+	}
+}
+
+// An archive that has lost a layer is damaged, and is not taken for one of the other architecture.
+func TestOpen_LostLayer(t *testing.T) {
+	ref, own := shared(t, serve(t, nil)+"/many")
+	damaged := without(t, save(t, Registries{}, []string{"amd64", "arm64"}, ref), blobName(own))
+	_, err := Open(t.Context(), opened(t, damaged))
+	wantErr(t, err, "image "+ref+" for linux/amd64 is incomplete: read "+own.String()+": open "+blobName(own)+": file does not exist")
+}
+
+// without copies a tar, but for one of its files.
+func without(t *testing.T, path, name string) string {
+	t.Helper()
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	for r := tar.NewReader(bytes.NewReader(read(t, path))); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Name == name {
+			continue
+		}
+		if err := w.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(w, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	copied := filepath.Join(t.TempDir(), "damaged.tar")
+	if err := os.WriteFile(copied, out.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return copied
 }

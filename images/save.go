@@ -59,6 +59,9 @@ func Save(ctx context.Context, out io.Writer, from Source, refs, archs []string)
 	}
 	for _, ref := range slices.Compact(slices.Sorted(slices.Values(names))) {
 		r, err := resolve(ctx, from, ref, archs)
+		if err == nil {
+			err = r.keepStored(ctx, from)
+		}
 		if err == nil && len(r.lacks(archs)) > 0 {
 			err = fmt.Errorf("it has no image for %s", strings.Join(r.lacks(archs), ", "))
 		}
@@ -78,6 +81,29 @@ func Save(ctx context.Context, out io.Writer, from Source, refs, archs []string)
 		return joined(failed)
 	}
 	return writeArchive(ctx, out, from, index, parts)
+}
+
+// keepStored keeps the images whose layers a folder has. Under a digest an archive has the whole index, and layers for some
+// architectures only.
+func (r *resolved) keepStored(ctx context.Context, from Source) error {
+	f, is := from.(*Folder)
+	if _, byDigest := digestOf(r.ref); !is || !byDigest {
+		return nil
+	}
+	var stored []image
+	for _, i := range r.images {
+		there, err := f.has(ctx, r.ref, i.parts)
+		if err != nil {
+			return err
+		}
+		if there {
+			stored = append(stored, i)
+		} else {
+			r.rest = append(r.rest, i.descriptor)
+		}
+	}
+	r.images = stored
+	return nil
 }
 
 // collect adds the files of the images. Of the rest it adds manifests and configurations: containerd reads those of other machines, such
