@@ -153,14 +153,16 @@ gateway-check: bin/lab ## Try Gateways of Contour and Envoy Gateway: addresses o
 	  (cd test/gateway/$$i && go mod tidy -diff && go build -ldflags '-s -w' -o '$(CURDIR)/bin/' tool); done
 	cd test/gateway && go mod tidy -diff && $(ROOT) go test -count=1 -timeout 20m .
 
-# VitePress, with the versions of site/package-lock.json; node_modules is made once for each of them.
+# VitePress, with the versions of site/package-lock.json; node_modules is made once for each of them. Its digest tells them apart: `times`
+# dates the file years back.
+MODULES := site/node_modules/.of-$(shell sha256sum site/package-lock.json | cut -c -12)
 .PHONY: docs docs-check
-site/node_modules/.package-lock.json: site/package-lock.json
+$(MODULES):
 	command -v npm >/dev/null || $(ROOT) apt-get install -y --no-install-recommends nodejs npm
 	npm --prefix site ci --ignore-scripts --no-audit --no-fund
 	touch $@
 
-docs: site/node_modules/.package-lock.json ## Build the documentation site from docs/; docs/contributing/site.md
+docs: $(MODULES) ## Build the documentation site from docs/; docs/contributing/site.md
 	node site/pictures.mjs --check
 	npm --prefix site run build
 
