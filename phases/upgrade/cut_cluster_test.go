@@ -15,6 +15,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
+	"github.com/ccmadm/ccmadm/phases/existingtest"
 	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/phasestest"
 	"github.com/ccmadm/ccmadm/phases/upgrade/planner"
@@ -98,6 +99,38 @@ func TestCluster_Upgrade_CutShortWaitsForTheScheduler(t *testing.T) {
 	}
 	if out, err := u.do(t, apply); err != nil || u.ran() != 1 {
 		t.Errorf("kubeadm ran %d times: %v\n%s", u.ran(), err, out)
+	}
+}
+
+// An upgrade that was interrupted between the API server and kubeadm's configuration is resumed, also where another run has changed the
+// record while the one before looked.
+func TestCluster_Upgrade_CutShortAndRefused(t *testing.T) {
+	u := newUpgradable(t)
+	u.kubelet(t, nil)
+	u.kubeadm(t, "cp1")
+	if _, err := journal.Open(t.Context(), u.client, journal.Run{Command: "upgrade apply v1.36.3", Machine: "cp1"}); err != nil {
+		t.Fatal(err)
+	}
+	phasestest.Abandon(t, u.client)
+	machinetest.Put(t, u.m, machine.APIServerPod, phasestest.APIServerPod("v1.36.3"))
+	u.image(t, "cp1", "v1.36.3")
+	upgrades := u.runner.During
+	u.runner.During = func(line string) {
+		if strings.HasPrefix(line, "kubeadm config images list") {
+			u.runner.During = upgrades
+			file := phasestest.CloudDocument + "controllerManager: {extraArgs: [--v=4]}\n"
+			if out, _, err := existingtest.ApplyRun(t, u.m, file, workflow.Inputs{Command: "apply"}); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		}
+	}
+	_, err := u.do(t, Upgrade{Version: "v1.36.3"})
+	phasestest.WantError(t, err, "the cluster's record changed after this run read it", finding.ExitRefused)
+	if out, err := u.do(t, Upgrade{Version: "v1.36.3"}); err != nil || u.ran() != 1 {
+		t.Errorf("kubeadm ran %d times: %v\n%s", u.ran(), err, out)
+	}
+	if runs, text := phasestest.JournalOf(t); journal.Unfinished(runs) != nil || phasestest.Newest(runs).State != journal.Done {
+		t.Errorf("the journal says\n%s", text)
 	}
 }
 

@@ -32,7 +32,11 @@ func (u *Upgrade) begin(ctx context.Context, r *workflow.Run, resumed bool) erro
 	if err != nil {
 		return err
 	}
-	return workflow.Begin(ctx, r, u.kubeadm || identity || resumed || r.Course.Changes(), journal.Done)
+	refused := journal.Done
+	if resumed { // the interrupted upgrade has no end yet
+		refused = journal.Failed
+	}
+	return workflow.Begin(ctx, r, u.kubeadm || identity || resumed || r.Course.Changes(), refused)
 }
 
 // upgradeCutShort tells whether the last upgrade on this machine was this one, and did not come to its end.
