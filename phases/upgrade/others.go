@@ -83,8 +83,11 @@ func (u *upgrader) run(ctx context.Context) error {
 	}
 	u.all = append(slices.Clone(controlPlanes), workers...)
 	u.progress = fleet.NewNodesProgress(u.r.Env, nodesOf(u.all))
-	if err := u.each(ctx, controlPlanes, 1, u.upgrade); err != nil || len(workers) == 0 {
+	if err := u.each(ctx, controlPlanes, 1, u.upgrade); err != nil {
 		return err
+	}
+	if len(workers) == 0 {
+		return u.closeWorkers(ctx)
 	}
 	if err := u.beginWorkers(ctx); err != nil {
 		return stoppedHere(u.r.Host, err)
@@ -179,6 +182,31 @@ func (u *upgrader) beginWorkers(ctx context.Context) error {
 	r := u.r.InPhase(u.r.Phase)
 	r.Command = journal.CommandUpgradeWorkers + " v" + u.op.target.String()
 	return workflow.OpenRun(ctx, r, u.client, string(before))
+}
+
+// closeWorkers ends, in the journal, a run for workers that failed or was interrupted on this machine, once no worker is left: another
+// machine has upgraded them since, or their Nodes are gone. A worker that is skipped is left.
+func (u *upgrader) closeWorkers(ctx context.Context) error {
+	if slices.ContainsFunc(u.op.others, func(o *other) bool { return !o.ControlPlane && o.cutShort }) {
+		return nil
+	}
+	here, err := workflow.NodeName(u.r.Host)
+	if err != nil {
+		return err
+	}
+	runs, err := journal.Read(ctx, u.client)
+	if err != nil {
+		return stoppedHere(u.r.Host, err)
+	}
+	last := lastUpgrade(runs, here)
+	if last.State == journal.Done || !strings.HasPrefix(last.Command, workflow.UpgradeWorkers) {
+		return nil
+	}
+	if err := u.beginWorkers(ctx); err != nil {
+		return stoppedHere(u.r.Host, err)
+	}
+	u.r.Sayf("run %d of the journal was cut short or failed, and no worker is left: closed", last.ID)
+	return u.r.Close(ctx)
 }
 
 // goesOn says how to go on and how to go back.

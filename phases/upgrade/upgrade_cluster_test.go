@@ -70,15 +70,7 @@ func member(t *testing.T, client kubernetes.Interface, name, version string, con
 	if controlPlane {
 		node.Labels[v1alpha1.ControlPlaneLabel] = ""
 	}
-	node, err := client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := client.CoreV1().Nodes().Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{}); err != nil {
-			t.Error(err)
-		}
-	})
+	node = phasestest.Made(t, client.CoreV1().Nodes(), node)
 	node.Status.NodeInfo.KubeletVersion = version
 	if _, err := client.CoreV1().Nodes().UpdateStatus(t.Context(), node, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)

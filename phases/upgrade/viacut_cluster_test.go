@@ -307,3 +307,38 @@ func (v *driven) expectKeptOff(t *testing.T, n *fleet.Node, err error, pod *core
 		t.Error(err)
 	}
 }
+
+// A worker whose upgrade has failed may be deleted since, and the others upgraded by hand: the same command ends the run in the journal.
+func TestCluster_UpgradeVia_NoWorkerIsLeft(t *testing.T) {
+	v := newDriven(t)
+	v.fails = "w1"
+	v.runner.Fails[v.ssh("w1")+"upgrade node"] = errors.New("exit status 1")
+	for range 2 { // the manager's turn comes with the second: cp2 is upgraded by then
+		_, err := v.from(t, fleet.Remote{Via: fleet.ViaSSH})
+		phasestest.WantError(t, err, "node w1: run ssh ", finding.ExitError)
+	}
+	v.told("w2", "v1.36.3", `"upgraded":"v1.36.3"`)
+	if out, err := v.from(t, fleet.Remote{Via: fleet.ViaSSH, Skip: []string{"w1"}}); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if runs, text := phasestest.JournalOf(t); journal.Unfinished(runs) == nil {
+		t.Errorf("a worker that is skipped is left\n%s", text)
+	}
+	if err := v.client.CoreV1().Nodes().Delete(t.Context(), "w1", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := v.from(t, fleet.Remote{Via: fleet.ViaSSH}); err != nil || !strings.Contains(out, "and no worker is left: closed") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	runs, text := phasestest.JournalOf(t)
+	if last := phasestest.Newest(runs); last.Command != "upgrade workers v1.36.3" || last.State != journal.Done || journal.Unfinished(runs) != nil {
+		t.Errorf("the journal says\n%s", text)
+	}
+	count := len(runs)
+	if out, err := v.from(t, fleet.Remote{Via: fleet.ViaSSH}); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if runs, text := phasestest.JournalOf(t); len(runs) != count {
+		t.Errorf("once more: the journal says\n%s", text)
+	}
+}
