@@ -154,8 +154,31 @@ func (a *adopter) bind(cmd *cobra.Command, s workflow.Streams, list []workflow.P
 				return err
 			}
 		}
+		if ended, err := a.endLeft(cmd, s); ended || err != nil {
+			return err
+		}
 		return run(cmd, args)
 	}
+}
+
+// endLeft ends a run of leave that was interrupted after it had removed the cluster's record. It tells whether there was one.
+func (a *adopter) endLeft(cmd *cobra.Command, s workflow.Streams) (bool, error) {
+	if !a.adoption.Leave || a.adoption.Purge {
+		return false, nil
+	}
+	client, err := workflow.ControlPlaneClient(machine.New(), version)
+	if err != nil {
+		return false, nil //nolint:nilerr // preflight says why
+	}
+	list, err := adoption.Ending(cmd.Context(), client)
+	if err != nil || list == nil {
+		return false, usage.Observed(err)
+	}
+	r, err := a.newRun(cmd, s)
+	if err != nil {
+		return false, err
+	}
+	return true, r.Do(cmd.Context(), list)
 }
 
 func (a *adopter) newRun(cmd *cobra.Command, s workflow.Streams) (*workflow.Run, error) {

@@ -1,6 +1,7 @@
 package adoption
 
 import (
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
+	"github.com/ccmadm/ccmadm/phases/fleet"
 	"github.com/ccmadm/ccmadm/phases/journal"
 	"github.com/ccmadm/ccmadm/phases/phasestest"
 	"github.com/ccmadm/ccmadm/phases/rollback"
@@ -168,11 +170,14 @@ func TestCluster_Rollback_CutBehindTheRecord(t *testing.T) {
 	cutAdoption(t, m, client, workflow.Inputs{
 		Command: "adopt", Operation: &Adoption{Yes: true}, Request: workflow.Request{Flags: onprem},
 	}, Adopt()[:6])
+	runs, _ := phasestest.JournalOf(t)
+	adopt := phasestest.Newest(runs)
 	o, list := wayBack(t, client)
 	cutAdoption(t, m, client, *o, list)
-	for _, want := range []string{"run 2 of the journal was cut short or failed, and nothing was left to change: closed", "nothing to do"} {
-		runs, _ := phasestest.JournalOf(t)
-		o, list, err := Back(t.Context(), client, runs, &runs[0], &Adoption{Yes: true})
+	closed := fmt.Sprintf("run %d of the journal was cut short or failed, and nothing was left to change: closed", adopt.ID+1)
+	for _, want := range []string{closed, "nothing to do"} {
+		runs, _ = phasestest.JournalOf(t)
+		o, list, err := Back(t.Context(), client, runs, adopt, &Adoption{Yes: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -182,11 +187,51 @@ func TestCluster_Rollback_CutBehindTheRecord(t *testing.T) {
 		}
 	}
 	runs, text := phasestest.JournalOf(t)
-	if len(runs) != 3 || runs[2].State != journal.Done || runs[2].Command != "leave (rollback 1)" {
+	last := phasestest.Newest(runs)
+	if last.ID != adopt.ID+2 || last.State != journal.Done || last.Command != fmt.Sprintf("leave (rollback %d)", adopt.ID) {
 		t.Fatalf("the journal says\n%s", text)
 	}
 	if o, _ = wayBack(t, client); o.Flags.Provider != "onprem" {
 		t.Errorf("the way back has provider %q\n%s", o.Flags.Provider, text)
+	}
+}
+
+// A leave that was killed after it had removed the record is ended by the same command: its phases go by the record.
+func TestCluster_Leave_CutBehindTheRecord(t *testing.T) {
+	m, client := plain(t)
+	onprem := config.CloudConfiguration{Provider: "onprem"}
+	cutAdoption(t, m, client, workflow.Inputs{
+		Command: "adopt", Operation: &Adoption{Yes: true}, Request: workflow.Request{Flags: onprem},
+	}, Adopt()[:6])
+	if list, err := Ending(t.Context(), client); err != nil || list != nil {
+		t.Errorf("with a record: %v, %v", list, err)
+	}
+	leave := workflow.Inputs{Command: "leave", Operation: &Adoption{Leave: true, Yes: true}}
+	cutAdoption(t, m, client, leave, Leave())
+	runs, _ := phasestest.JournalOf(t)
+	cut := phasestest.Newest(runs)
+	list, err := Ending(t.Context(), client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	knowAll(t, client, map[string]string{v1alpha1.ProvidedNodeIPAnnotation: "x"})
+	r, _ := adoption(t, m, leave, Adoption{Leave: true, Yes: true})
+	phasestest.WantError(t, r.Do(t.Context(), list), "is in external mode, and the cluster has no record", finding.ExitRefused)
+	here, err := workflow.NodeName(r.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, out := adoption(t, m, leave, Adoption{Leave: true, Yes: true, Remote: fleet.Remote{Skip: []string{here, "w1"}}})
+	want := fmt.Sprintf("run %d of the journal was cut short or failed, and nothing was left to change: closed", cut.ID)
+	if err := r.Do(t.Context(), list); err != nil || !strings.Contains(out.String(), want) {
+		t.Errorf("%v, want %q\n%s", err, want, out)
+	}
+	runs, text := phasestest.JournalOf(t)
+	if last := phasestest.Newest(runs); last.ID != cut.ID+1 || last.State != journal.Done || last.Before != cut.Before {
+		t.Errorf("the journal says\n%s", text)
+	}
+	if list, err := Ending(t.Context(), client); err != nil || list != nil {
+		t.Errorf("at its end: %v, %v", list, err)
 	}
 }
 

@@ -17,7 +17,28 @@ import (
 	"github.com/ccmadm/ccmadm/phases/workflow"
 )
 
-// unbegun is the way back of a run of adopt where the cluster has no record: the run has not come that far, or a rollback of it was
+// Ending is what is left to do of a run of leave that was interrupted after it had removed the cluster's record, by which the phases of
+// leave go; nil: there is no such run.
+func Ending(ctx context.Context, client kubernetes.Interface) ([]workflow.Phase, error) {
+	switch _, err := workflow.AskRecord(ctx, client); {
+	case err == nil:
+		return nil, nil
+	case !apierrors.IsNotFound(err):
+		return nil, finding.Refusedf("compare with the cluster's record: %w", err).
+			WithHint("nothing was changed; run the same command again when the API server answers")
+	}
+	runs, err := journal.Read(ctx, client)
+	if err != nil || len(runs) == 0 {
+		return nil, err
+	}
+	last := workflow.LeftOpen(runs, runs[len(runs)-1].Command)
+	if last == nil || directionOf(last) != leaveCommand {
+		return nil, nil
+	}
+	return []workflow.Phase{unbegun(last)}, nil
+}
+
+// unbegun removes what is left of a run where the cluster has no record: a run of adopt has not come that far, or one of leave was
 // interrupted after it had removed the record.
 func unbegun(run *journal.Run) workflow.Phase {
 	return workflow.Phase{
@@ -29,7 +50,7 @@ func unbegun(run *journal.Run) workflow.Phase {
 			if err != nil {
 				return err
 			}
-			if err := refuseLostRecord(ctx, client); err != nil {
+			if err := refuseLostRecord(ctx, client, adoptionOf(r).Skip); err != nil {
 				return err
 			}
 			subjects, err := appliedSubjects(ctx, r.Env)
@@ -97,13 +118,15 @@ func refuseNewRecord(ctx context.Context, client kubernetes.Interface) error {
 }
 
 // refuseLostRecord finds kubelets in external mode, whose cluster has lost its record: it was no run that had only
-// begun.
-func refuseLostRecord(ctx context.Context, client kubernetes.Interface) error {
+// begun. Those that leave has skipped are in external mode still.
+func refuseLostRecord(ctx context.Context, client kubernetes.Interface, skip []string) error {
 	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return finding.Refusedf("list nodes: %w", err).WithHint("nothing was changed")
 	}
-	i := slices.IndexFunc(list.Items, func(n corev1.Node) bool { return fleet.IsExternal(&n) })
+	i := slices.IndexFunc(list.Items, func(n corev1.Node) bool {
+		return fleet.IsExternal(&n) && !slices.Contains(skip, n.Name)
+	})
 	if i < 0 {
 		return nil
 	}

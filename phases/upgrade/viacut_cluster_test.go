@@ -331,7 +331,8 @@ func TestCluster_UpgradeVia_NoWorkerIsLeft(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	runs, text := phasestest.JournalOf(t)
-	if last := phasestest.Newest(runs); last.Command != "upgrade workers v1.36.3" || last.State != journal.Done || journal.Unfinished(runs) != nil {
+	last := phasestest.Newest(runs)
+	if last.Command != "upgrade workers v1.36.3" || last.State != journal.Done || journal.Unfinished(runs) != nil {
 		t.Errorf("the journal says\n%s", text)
 	}
 	count := len(runs)
