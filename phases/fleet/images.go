@@ -94,6 +94,9 @@ func (d ImageDelivery) to(ctx context.Context, n *Node, plan []*Node, url string
 	case d.Remote.Via == ViaPods && !n.Ready:
 		return errors.New("it is not Ready: its kubelet starts no pod")
 	case d.Remote.Via == ViaPods:
+		if err := refuseLoading(ctx, d.Client, n); err != nil {
+			return err
+		}
 		pods := &Pods{
 			Env: d.Env, Client: d.Client, Image: d.Remote.Image, Prefix: ImagesPrefix, Takes: imagesTake, Grace: 10 * time.Second,
 			Begins: UpgradeBegins, LogTimeout: d.Remote.LogTimeout,
@@ -110,6 +113,21 @@ func (d ImageDelivery) to(ctx context.Context, n *Node, plan []*Node, url string
 	}
 	task := append(Command{"images", "load", "-", "--sha256=" + d.Digest}, wanted.Flags()...)
 	return SSH{Env: d.Env, User: d.Remote.SSHUser, Takes: imagesTake}.Feed(ctx, n, task, io.NewSectionReader(d.File, 0, math.MaxInt64))
+}
+
+// refuseLoading finds a pod in which another run imports images on the node: its pod is not to be removed while it works. One that a
+// killed run has left ends once it no longer reaches that run.
+func refuseLoading(ctx context.Context, client kubernetes.Interface, n *Node) error {
+	pods, err := PodsOfSteps(ctx, client, ImagesPrefix)
+	if err != nil {
+		return err
+	}
+	for i := range pods {
+		if n.Runs(pods[i]) && atWork(&pods[i]) {
+			return atWorkError(n, &pods[i], "of a run that is under way or was cut short")
+		}
+	}
+	return nil
 }
 
 // serve gives one file to clients that know its URL, which has a random path, until it is stopped.

@@ -11,6 +11,12 @@ import (
 	"sync"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/machine/machinetest"
@@ -70,6 +76,36 @@ func TestImageDelivery_SSH(t *testing.T) {
 		if data != "images" || !strings.Contains(line, "ccmadm images load - --sha256=6b86 --node=w") || !strings.Contains(line, "--ca-cert-hash=sha256:") {
 			t.Errorf("%s: %q", line, data)
 		}
+	}
+}
+
+// Two runs may deliver images at the same time: neither removes the other's pod while that works. What has ended is removed.
+func TestImageDelivery_PodOfAnotherRun(t *testing.T) {
+	for phase, refused := range map[corev1.PodPhase]bool{
+		corev1.PodRunning: true, corev1.PodUnknown: true, corev1.PodPending: false, corev1.PodFailed: false,
+	} {
+		t.Run(string(phase), func(t *testing.T) {
+			n := &Node{Name: "w1", Ready: true}
+			other := StepPod(n, ImagesPrefix, "ccmadm", nil)
+			other.Status.Phase = phase
+			client := fake.NewClientset(other)
+			client.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+				a.(clienttesting.CreateAction).GetObject().(*corev1.Pod).Status.Phase = corev1.PodSucceeded
+				return false, nil, nil
+			})
+			env := &workflow.Env{Streams: workflow.Streams{Out: io.Discard, Err: io.Discard}}
+			d := ImageDelivery{Env: env, Client: client, Remote: Remote{Via: ViaPods}, Digest: "6b86"}
+			err := d.to(t.Context(), n, []*Node{n}, "http://192.0.2.1/x")
+			if refused {
+				phasestest.WantError(t, err, "Pod/kube-system/"+other.Name+" is still running on Node/w1", finding.ExitRefused)
+			} else if err != nil {
+				t.Error(err)
+			}
+			_, err = client.CoreV1().Pods(other.Namespace).Get(t.Context(), other.Name, metav1.GetOptions{})
+			if there := err == nil; there != refused {
+				t.Errorf("it is there: %v, want %v", there, refused)
+			}
+		})
 	}
 }
 
