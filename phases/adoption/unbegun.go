@@ -32,7 +32,7 @@ func Ending(ctx context.Context, client kubernetes.Interface) ([]workflow.Phase,
 		return nil, err
 	}
 	last := workflow.LeftOpen(runs, runs[len(runs)-1].Command)
-	if last == nil || directionOf(last) != leaveCommand {
+	if last == nil || directionOf(last) != journal.CommandLeave {
 		return nil, nil
 	}
 	return []workflow.Phase{unbegun(last)}, nil
@@ -81,7 +81,7 @@ func removeUnbegun(ctx context.Context, r *workflow.Run, client kubernetes.Inter
 		}
 	}
 	before := ""
-	if open != nil && directionOf(open) == leaveCommand {
+	if open != nil && directionOf(open) == journal.CommandLeave {
 		before = open.Before // the record that the interrupted run has removed leads back from this one
 	}
 	if err := workflow.OpenRun(ctx, r, client, before); err != nil {

@@ -199,7 +199,7 @@ func (u *upgrader) closeWorkers(ctx context.Context) error {
 		return stoppedHere(u.r.Host, err)
 	}
 	last := lastUpgrade(runs, here)
-	if last.State == journal.Done || !strings.HasPrefix(last.Command, workflow.UpgradeWorkers) {
+	if last.State == journal.Done || last.Operation().Command != journal.CommandUpgradeWorkers {
 		return nil
 	}
 	if err := u.beginWorkers(ctx); err != nil {
