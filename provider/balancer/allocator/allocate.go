@@ -159,18 +159,26 @@ func (a *allocation) keeps(as *Assignment, c *Claim) bool {
 	if as.NodeIP || already || !slices.Contains(Families(as.Service), c.Address.Is6()) {
 		return false
 	}
+	if problem := a.quarrel(as, c); problem != nil {
+		as.fail(problem)
+		return false
+	}
+	return true
+}
+
+// quarrel says with which of the owners before it the Service may not share the claim any more; nil: it gets on with all.
+func (a *allocation) quarrel(as *Assignment, c *Claim) *finding.Finding {
 	for _, other := range c.Owners {
 		if other == NameOf(as.Service) {
-			return true
+			return nil
 		}
 		if peer := a.Services[other]; peer != nil {
 			if err := as.mayShare(peer); err != nil {
-				as.fail(finding.SharingConflict.Errorf("share %s: %w", c.Address, err))
-				return false
+				return finding.SharingConflict.Errorf("share %s: %w", c.Address, err)
 			}
 		}
 	}
-	return true
+	return nil
 }
 
 // leave takes an owner from a claim. The last one is who it is kept for.

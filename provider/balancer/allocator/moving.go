@@ -238,17 +238,25 @@ func (as *Assignment) successor(a *allocation, address netip.Addr) (netip.Addr, 
 	return next, p
 }
 
-// keepsNext keeps the second claim of a Service whose address is about to be replaced, whichever of both is looked at first.
+// keepsNext keeps the second claim of a Service whose address is about to be replaced, whichever of both is looked at first, unless it does
+// not get on with the owners before it: those of the two claims may have come in another order.
 func (as *Assignment) keepsNext(a *allocation, c *Claim) bool {
 	address, has := as.By[true]
 	if !has || !c.Address.Is6() {
 		return false
 	}
 	if next, p := as.successor(a, address); p != nil && next == c.Address {
+		if a.quarrel(as, c) != nil { // follow says why
+			return false
+		}
 		as.Next = next
 		return true
 	}
 	if next, p := as.successor(a, c.Address); p != nil && next == address && a.Claims[next].Probed.IsZero() {
+		if problem := a.quarrel(as, c); problem != nil {
+			as.fail(problem)
+			return false
+		}
 		as.By[true], as.Next = c.Address, next
 		return true
 	}
