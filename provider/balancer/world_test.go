@@ -2,7 +2,9 @@ package balancer
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -98,10 +100,11 @@ func (w *world) snapshot() *allocator.Snapshot {
 // step is one write of a plan.
 type step func()
 
-// steps are what a pass writes, claims first.
-func (w *world) steps(p *allocator.Plan) []step {
-	var claims, rest []step
-	for _, c := range p.Claims {
+// claimSteps are what a pass writes of claims.
+func (w *world) claimSteps(p *allocator.Plan) []step {
+	var claims []step
+	for _, address := range slices.SortedFunc(maps.Keys(p.Claims), netip.Addr.Compare) {
+		c := p.Claims[address]
 		object := c.Render()
 		if c.Object == nil {
 			claims = append(claims, func() {
@@ -118,6 +121,12 @@ func (w *world) steps(p *allocator.Plan) []step {
 	for _, c := range p.Drop {
 		claims = append(claims, func() { delete(w.objects, c.Address.String()) })
 	}
+	return claims
+}
+
+// steps are what a pass writes, claims first.
+func (w *world) steps(p *allocator.Plan) []step {
+	var rest []step
 	for name, as := range p.Services {
 		if as.Moot {
 			rest = append(rest, func() { delete(w.services[name].Annotations, v1alpha1.ReassignAnnotation) })
@@ -139,7 +148,7 @@ func (w *world) steps(p *allocator.Plan) []step {
 			})
 		}
 	}
-	return append(claims, rest...)
+	return append(w.claimSteps(p), rest...)
 }
 
 // planned is a plan that was carried out.

@@ -154,8 +154,12 @@ func (a *allocation) completeRequests() {
 		}
 	}
 	for _, as := range a.order {
+		if len(as.Request.addresses) == 0 {
+			continue
+		}
+		claims := slices.Concat(had[NameOf(as.Service)], as.lostClaims(a.Snapshot))
 		for i, part := range as.Request.addresses {
-			next, problem := as.completed(a.Snapshot, had[NameOf(as.Service)], part)
+			next, problem := as.completed(a.Snapshot, claims, part)
 			if as.Request.addresses[i] = next; problem != nil {
 				as.fail(problem)
 			}
@@ -258,6 +262,10 @@ func (as *Assignment) keepsNext(a *allocation, c *Claim) bool {
 			return false
 		}
 		as.By[true], as.Next = c.Address, next
+		return true
+	}
+	if as.publishedFirst(a, c.Address) && a.quarrel(as, c) == nil {
+		as.goBack(a, address, c.Address)
 		return true
 	}
 	return false

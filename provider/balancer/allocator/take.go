@@ -2,7 +2,6 @@ package allocator
 
 import (
 	"net/netip"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,18 +25,6 @@ func (a *allocation) adoptAnnotation(as *Assignment, ipv6 bool) {
 // adoptStatus asks no IPAM: what is published is in use.
 func (a *allocation) adoptStatus(as *Assignment, ipv6 bool) {
 	a.adopt(as, ipv6, Earlier(as.Service, true), a.takeOwn)
-}
-
-// restore claims again what a Service has by its annotation and its status, where the claim was lost, whatever pools give
-// by now. Tenants write annotations, and no status; there the addresses of Nodes are, too, and those from another
-// implementation, so that what is in no pool has to be what our condition speaks of.
-func (a *allocation) restore(as *Assignment, ipv6 bool) {
-	allocated := Earlier(as.Service, false)
-	published := slices.DeleteFunc(Earlier(as.Service, true), func(address netip.Addr) bool {
-		return !slices.Contains(allocated, address) || a.Nodes[address] ||
-			PoolOf(a.Pools, address) == nil && !saidToBeClaimed(as.Service, address)
-	})
-	a.adopt(as, ipv6, published, a.join)
 }
 
 // adopt takes the first of some addresses that the Service may have, unless it asks for another one.
@@ -271,6 +258,9 @@ func (a *allocation) mayTake(as *Assignment, address netip.Addr) *finding.Findin
 // join gives a certain address to a Service, whatever pools there are, or says whose it is.
 func (a *allocation) join(as *Assignment, address netip.Addr) *finding.Finding {
 	p, c, name := PoolOf(a.Pools, address), a.Claims[address], NameOf(as.Service)
+	if p == nil {
+		p = as.formerPool(a.Snapshot, address)
+	}
 	switch {
 	case a.Plane.Has(address):
 		return finding.AddressInUse.Errorf("%s is the control plane's address", address)
