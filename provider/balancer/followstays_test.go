@@ -1,6 +1,7 @@
 package balancer
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -190,5 +191,47 @@ func TestFollow_Onward(t *testing.T) {
 		if got := w.has("web"); got != "2001:db8:3::5" {
 			t.Errorf("announced, it has %q, and says %q", got, w.says("web"))
 		}
+	}
+}
+
+// TestFollow_ReassignWaits: a request for another address outlasts a change of the prefix, as long as the pool has no other.
+func TestFollow_ReassignWaits(t *testing.T) {
+	w := newWorld(dynamicPool("home", "2001:db8:1::/64", "::5", "::6"))
+	w.add("web", ofIPv6)
+	w.add("other", ofIPv6)
+	w.settled(t)
+	host := strings.TrimPrefix(w.has("web"), "2001:db8:1::")
+	w.service("web").Annotations[v1alpha1.ReassignAnnotation] = "true"
+	for _, prefix := range []string{"2001:db8:1::", "2001:db8:2::"} {
+		inPrefix(w.pools[0], prefix+"/64")
+		w.settled(t)
+		if got := w.says("web"); w.has("web") != prefix+host || w.service("web").Annotations[v1alpha1.ReassignAnnotation] == "" ||
+			!strings.HasPrefix(got, "PoolExhausted") {
+			t.Fatalf("with prefix %s it has %q, and says %q: %v", prefix, w.has("web"), got, w.service("web").Annotations)
+		}
+	}
+	w.pools[0].Spec.DynamicPrefix.Hosts = append(w.pools[0].Spec.DynamicPrefix.Hosts, "::7")
+	w.told(w.live()...)
+	w.told(w.live()...)
+	if got := w.has("web"); got != "2001:db8:2::7" || w.service("web").Annotations[v1alpha1.ReassignAnnotation] != "" {
+		t.Errorf("with a free address it has %q, and says %q: %v", got, w.says("web"), w.service("web").Annotations)
+	}
+}
+
+// TestFollow_ReassignAtOnce: a request comes in the pass in which the Service follows. It gets another address, and is not told of
+// the one that it left at once.
+func TestFollow_ReassignAtOnce(t *testing.T) {
+	w := newWorld(dynamicPool("home", "2001:db8:1::/64", "::5"))
+	w.add("web", ofIPv6)
+	w.settled(t)
+	inPrefix(w.pools[0], "2001:db8:2::/64")
+	w.told(under1)
+	w.pools[0].Spec.DynamicPrefix.Hosts = append(w.pools[0].Spec.DynamicPrefix.Hosts, "::7")
+	w.service("web").Annotations[v1alpha1.ReassignAnnotation] = "true"
+	s := w.snapshot()
+	s.Announced = map[netip.Addr]bool{netip.MustParseAddr(under2): true}
+	as := allocator.Allocate(s).Services[types.NamespacedName{Namespace: "default", Name: "web"}]
+	if got := as.By[true].String(); got != "2001:db8:2::7" || as.Moot || !as.Reassigned || as.Followed != "" {
+		t.Errorf("it has %s; moot %t, reassigned %t, followed %q", got, as.Moot, as.Reassigned, as.Followed)
 	}
 }

@@ -41,7 +41,7 @@ func Allocate(s *Snapshot) *Plan {
 	}
 	a.each(a.restoreReserved, a.adoptStatus, a.adoptAnnotation) // tenants write annotations, and could name what another has
 	for _, as := range a.order {
-		as.Moot = as.Request.reassign && !as.knowsAddress()
+		as.Moot = as.Request.reassign && !a.knowsAddress(as)
 		as.Request.reassign = as.Request.reassign && !as.Moot
 	}
 	a.each(a.restoreReserved, a.giveRequested, a.choose) // what is kept for a Service is for one that asked in vain, too

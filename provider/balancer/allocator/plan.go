@@ -93,11 +93,14 @@ func (as *Assignment) Addresses() []netip.Addr {
 	return list
 }
 
-// knowsAddress reports whether the Service has an address that it was told of. A claim alone is that of a pass which was
-// cut short.
-func (as *Assignment) knowsAddress() bool {
+// knowsAddress reports whether the Service has an address that it was told of, or one that has replaced it since. A claim alone is that of
+// a pass which was cut short.
+func (a *allocation) knowsAddress(as *Assignment) bool {
 	told := slices.Concat(Earlier(as.Service, false), Earlier(as.Service, true))
-	return slices.ContainsFunc(told, func(address netip.Addr) bool { return as.By[address.Is6()] == address })
+	return slices.ContainsFunc(told, func(address netip.Addr) bool {
+		own, has := as.By[address.Is6()]
+		return has && (own == address || a.sameHost(own, address))
+	})
 }
 
 func (as *Assignment) fail(problem *finding.Finding) {

@@ -79,7 +79,7 @@ func (a *allocation) dropNext(as *Assignment) {
 			delete(a.Claims, as.Next)
 		}
 	}
-	as.Next, as.Follows, as.stays = netip.Addr{}, "", nil
+	as.Next, as.Follows, as.Followed, as.stays = netip.Addr{}, "", "", nil
 }
 
 // share gives a Service with a share key the address of an older one that has the same, where there is one, and unless it waits for
