@@ -27,6 +27,8 @@ type PrefixVote struct {
 	// present prefix. Seen says that more than half of the Nodes have an address with the present prefix, also one that is deprecated.
 	Beside []netip.Prefix
 	Seen   bool
+	// Together says that one interface has several of them, or that the pool names but one: to name one does not help.
+	Together bool
 }
 
 // VoteOnPrefix counts for a pool with dynamicPrefix: one voice for each Node. Reported are all agents, and live are those that report.
@@ -40,7 +42,7 @@ func VoteOnPrefix(pool *v1alpha1.AddressPool, hosts []*allocator.Host, reported,
 		reports[agent.Name] = agent
 	}
 	present := allocator.PrefixOf(pool)
-	voices, beside, seen := map[netip.Prefix]int{}, map[netip.Prefix]int{}, 0
+	voices, beside, together, seen := map[netip.Prefix]int{}, map[netip.Prefix]int{}, map[netip.Prefix]int{}, 0
 	for _, h := range mayAnnounce(pool, hosts, has) {
 		v.Nodes++
 		agent := reports[h.Name]
@@ -52,10 +54,13 @@ func VoteOnPrefix(pool *v1alpha1.AddressPool, hosts []*allocator.Host, reported,
 		if has {
 			seen++
 		}
-		for prefix, elsewhere := range found {
+		for prefix, where := range found {
 			voices[prefix]++
-			if has && elsewhere {
+			if has && where.elsewhere {
 				beside[prefix]++
+			}
+			if where.together {
+				together[prefix]++
 			}
 		}
 	}
@@ -65,8 +70,10 @@ func VoteOnPrefix(pool *v1alpha1.AddressPool, hosts []*allocator.Host, reported,
 			if 2*(n-beside[prefix]) <= v.Nodes {
 				v.Beside = append(v.Beside, prefix)
 			}
+			v.Together = v.Together || 2*together[prefix] > v.Nodes
 		}
 	}
+	v.Together = v.Together || len(pool.Spec.Interfaces) == 1
 	slices.SortFunc(v.Majority, netip.Prefix.Compare)
 	v.Seen = 2*seen > v.Nodes
 	return v
@@ -98,13 +105,16 @@ func mayAnnounce(pool *v1alpha1.AddressPool, hosts []*allocator.Host, agents map
 	return eligible
 }
 
-// prefixesOf are those of the addresses of a Node that the Internet routes and that are not deprecated, on the interfaces of the pool. A unique
-// local address is of no provider, and does not change. An address of pods says nothing of the network. Found is true for those that are
-// on no interface which has the present prefix, and has says that there is one: addresses that are deprecated count for that, too.
+// place says of a prefix of a Node that it is on no interface which has the present prefix, and that it is on one with others.
+type place struct{ elsewhere, together bool }
+
+// prefixesOf are those of the addresses of a Node that the Internet routes and that are not deprecated, on the interfaces of the pool. A
+// unique local address is of no provider, and does not change. An address of pods says nothing of the network. Has says that an interface
+// has the present prefix: addresses that are deprecated count for that, too.
 func prefixesOf(
 	agent *v1alpha1.NodeAgent, pool *v1alpha1.AddressPool, pods []netip.Prefix, present netip.Prefix,
-) (found map[netip.Prefix]bool, has bool) {
-	found = map[netip.Prefix]bool{}
+) (found map[netip.Prefix]place, has bool) {
+	found = map[netip.Prefix]place{}
 	for _, i := range agent.Status.Interfaces {
 		if len(pool.Spec.Interfaces) > 0 && !slices.Contains(pool.Spec.Interfaces, i.Name) {
 			continue
@@ -127,8 +137,8 @@ func prefixesOf(
 		}
 		has = has || here
 		for prefix := range preferred {
-			elsewhere, known := found[prefix]
-			found[prefix] = !here && (elsewhere || !known)
+			where, known := found[prefix]
+			found[prefix] = place{!here && (where.elsewhere || !known), where.together || len(preferred) > 1}
 		}
 	}
 	return found, has
@@ -152,6 +162,9 @@ func (v PrefixVote) Disagreement(now netip.Prefix) string {
 		return "no Node that may announce has an agent"
 	case 2*v.Live <= v.Nodes:
 		return fmt.Sprintf("the agents of %d of %d Nodes report, and more than half have to", v.Live, v.Nodes)
+	case len(v.Majority) > 1 && v.Together:
+		return fmt.Sprintf("more than half of %d Nodes report each of %v on one interface: deprecate all but one on the router, or remove their "+
+			"addresses from the Nodes with ip -6 addr del", v.Nodes, v.Majority)
 	case len(v.Majority) > 1:
 		return fmt.Sprintf("more than half of %d Nodes report each of %v: name one interface in spec.interfaces", v.Nodes, v.Majority)
 	case len(v.Beside) > 0:

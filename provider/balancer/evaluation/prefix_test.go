@@ -100,7 +100,23 @@ func TestVoteOnPrefix(t *testing.T) {
 			"two new ones",
 			[][]v1alpha1.AgentInterface{eth0("2001:db8:3::1/64", "2001:db8:2::1/64")},
 			nil,
+			"[2001:db8:2::/64 2001:db8:3::/64] invalid Prefix", "on one interface: deprecate all but one on the router",
+		},
+		{
+			"two new ones on the interface that the pool names", [][]v1alpha1.AgentInterface{
+				eth0and1("2001:db8:3::1/64", "2001:db8:9::1/64"), eth0("2001:db8:3::2/64", "2001:db8:2::2/64"), eth0("2001:db8:2::3/64"),
+			}, func(p *v1alpha1.AddressPool, _ []*corev1.Node) { p.Spec.Interfaces = []string{"eth0"} },
+			"[2001:db8:2::/64 2001:db8:3::/64] invalid Prefix", "on one interface: deprecate all but one on the router",
+		},
+		{
+			"two new ones on two interfaces that the pool names", [][]v1alpha1.AgentInterface{eth0and1("2001:db8:3::1/64", "2001:db8:2::1/64")},
+			func(p *v1alpha1.AddressPool, _ []*corev1.Node) { p.Spec.Interfaces = []string{"eth0", "eth1"} },
 			"[2001:db8:2::/64 2001:db8:3::/64] invalid Prefix", "name one interface in spec.interfaces",
+		},
+		{
+			"a Node that is alone says that they are on one interface", [][]v1alpha1.AgentInterface{
+				eth0("2001:db8:3::1/64", "2001:db8:2::1/64"), eth0and1("2001:db8:3::2/64", "2001:db8:2::2/64"), eth0and1("2001:db8:3::3/64", "2001:db8:2::3/64"),
+			}, nil, "[2001:db8:2::/64 2001:db8:3::/64] invalid Prefix", "name one interface in spec.interfaces",
 		},
 		{
 			"local, unique local and IPv4 addresses", [][]v1alpha1.AgentInterface{
