@@ -33,7 +33,7 @@ type followers struct {
 // address, claims are lost one by one, agents announce some of them, and passes end anywhere. Services with one address may share it, a
 // published address stays until another one may replace it, and in the end all are under the last prefix with nothing left behind.
 func TestFollow_Crashes(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range uint64(60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			f := &followers{
 				world: newWorld(dynamicPool("home", "2001:db8:1::/64", "::f000:0-::f000:1f")), T: t, random: rand.New(rand.NewPCG(seed, 2)),
@@ -42,7 +42,7 @@ func TestFollow_Crashes(t *testing.T) {
 			for range 100 {
 				f.now = f.now.Add(time.Duration(f.random.IntN(40)) * time.Second)
 				f.stir()
-				steps := f.follow(func() bool { return f.random.IntN(2) == 0 })
+				steps := f.follow(func() bool { return f.random.IntN(4) == 0 })
 				for _, do := range steps[:f.random.IntN(len(steps)+1)] {
 					do()
 				}
