@@ -153,12 +153,16 @@ func TestReading_Complete(t *testing.T) {
 		{"one was made again", nil, map[string]sameLink{"eth0": {7, eth0.mac}, "eth1": eth1}, "eth1 [198.51.100.10/24] []"},
 		{"one has another MAC", nil, map[string]sameLink{"eth0": {2, "02:00:00:00:00:07"}, "eth1": eth1}, "eth1 [198.51.100.10/24] []"},
 		{
-			"one has another address, too", []v1alpha1.AgentInterface{{Name: "eth0", Addresses: []string{"192.0.2.10/24", "192.0.2.11/24"}}},
-			map[string]sameLink{"eth0": eth0}, "eth0 [192.0.2.10/24 192.0.2.11/24 2001:db8::10/64] [2001:db8::10/64]",
+			"one has another address, too",
+			[]v1alpha1.AgentInterface{{Name: "eth0", Addresses: []string{"192.0.2.10/24", "192.0.2.11/24"}}},
+			map[string]sameLink{"eth0": eth0},
+			"eth0 [192.0.2.10/24 192.0.2.11/24 2001:db8::10/64] [2001:db8::10/64]",
 		},
 		{
-			"there is another", []v1alpha1.AgentInterface{{Name: "eth9", Addresses: []string{"192.0.2.9/24"}}},
-			map[string]sameLink{"eth1": eth1, "eth9": {9, ""}}, "eth1 [198.51.100.10/24] [], eth9 [192.0.2.9/24] []",
+			"there is another",
+			[]v1alpha1.AgentInterface{{Name: "eth9", Addresses: []string{"192.0.2.9/24"}}},
+			map[string]sameLink{"eth1": eth1, "eth9": {9, ""}},
+			"eth1 [198.51.100.10/24] [], eth9 [192.0.2.9/24] []",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -41,7 +41,7 @@ func Allocate(s *Snapshot) *Plan {
 	}
 	a.each(a.restoreReserved, a.adoptStatus, a.adoptAnnotation) // tenants write annotations, and could name what another has
 	for _, as := range a.order {
-		as.Moot = as.Request.reassign && !a.knowsAddress(as)
+		as.Moot = as.Request.reassign && !as.knowsAddress(a)
 		as.Request.reassign = as.Request.reassign && !as.Moot
 	}
 	a.each(a.restoreReserved, a.giveRequested, a.choose) // what is kept for a Service is for one that asked in vain, too
@@ -159,7 +159,7 @@ func (a *allocation) keeps(as *Assignment, c *Claim) bool {
 	if as.NodeIP || already || !slices.Contains(Families(as.Service), c.Address.Is6()) {
 		return false
 	}
-	if problem := a.quarrel(as, c); problem != nil {
+	if problem := as.quarrel(a, c); problem != nil {
 		as.fail(problem)
 		return false
 	}
@@ -167,7 +167,7 @@ func (a *allocation) keeps(as *Assignment, c *Claim) bool {
 }
 
 // quarrel says with which of the owners before it the Service may not share the claim any more; nil: it gets on with all.
-func (a *allocation) quarrel(as *Assignment, c *Claim) *finding.Finding {
+func (as *Assignment) quarrel(a *allocation, c *Claim) *finding.Finding {
 	for _, other := range c.Owners {
 		if other == NameOf(as.Service) {
 			return nil

@@ -250,21 +250,21 @@ func (as *Assignment) keepsNext(a *allocation, c *Claim) bool {
 		return false
 	}
 	if next, p := as.successor(a, address); p != nil && next == c.Address {
-		if a.quarrel(as, c) != nil { // follow says why
+		if as.quarrel(a, c) != nil { // follow says why
 			return false
 		}
 		as.Next = next
 		return true
 	}
 	if next, p := as.successor(a, c.Address); p != nil && next == address && a.Claims[next].Probed.IsZero() {
-		if problem := a.quarrel(as, c); problem != nil {
+		if problem := as.quarrel(a, c); problem != nil {
 			as.fail(problem)
 			return false
 		}
 		as.By[true], as.Next = c.Address, next
 		return true
 	}
-	if as.publishedFirst(a, c.Address) && a.quarrel(as, c) == nil {
+	if as.publishedFirst(a, c.Address) && as.quarrel(a, c) == nil {
 		as.goBack(a, address, c.Address)
 		return true
 	}
@@ -315,5 +315,30 @@ func (as *Assignment) tellFollowed(pools []*Pool) {
 		if next, ok := p.under(before); ok && next == address && before != next {
 			as.Followed = fmt.Sprintf("the prefix of AddressPool/%s is now %s: address %s became %s", p.Name, p.prefix, before, next)
 		}
+	}
+}
+
+// publishedFirst reports whether the address is published, and the one that the Service has instead is not: that has the same host part under
+// another prefix, and was not announced yet.
+func (as *Assignment) publishedFirst(a *allocation, address netip.Addr) bool {
+	own, published := as.By[true], Earlier(as.Service, true)
+	return a.Claims[own].Probed.IsZero() && !a.Announced[own] && slices.Contains(published, address) && !slices.Contains(published, own) &&
+		a.sameHost(own, address)
+}
+
+// goBack gives a Service the published address for the one that it has, of whose pool it is. That is left, unless it is to replace it.
+func (as *Assignment) goBack(a *allocation, own, published netip.Addr) {
+	if c := a.Claims[published]; c.Object == nil {
+		c.Pool, c.Level = a.Claims[own].Pool, a.Claims[own].Level
+	}
+	a.give(as, published)
+	next, p := as.successor(a, published)
+	if p == nil || next != as.Next {
+		as.Next = netip.Addr{}
+	}
+	if p != nil && next == own {
+		as.Next = own
+	} else {
+		a.leave(a.Claims[own], NameOf(as.Service))
 	}
 }

@@ -95,7 +95,7 @@ func (as *Assignment) Addresses() []netip.Addr {
 
 // knowsAddress reports whether the Service has an address that it was told of, or one that has replaced it since. A claim alone is that of
 // a pass which was cut short.
-func (a *allocation) knowsAddress(as *Assignment) bool {
+func (as *Assignment) knowsAddress(a *allocation) bool {
 	told := slices.Concat(Earlier(as.Service, false), Earlier(as.Service, true))
 	return slices.ContainsFunc(told, func(address netip.Addr) bool {
 		own, has := as.By[address.Is6()]

@@ -174,3 +174,64 @@ func saidToBeClaimed(service *corev1.Service, address netip.Addr) bool {
 		return word == address.String() || word == address.String()+":"
 	})
 }
+
+// requestedUnder reports whether the Service requests the host part of a published address under another prefix.
+func (as *Assignment) requestedUnder(a *allocation, published netip.Addr) bool {
+	wanted, asks := a.wanted(as, true)
+	p := as.formerPool(a.Snapshot, published)
+	if !asks || p == nil {
+		return false
+	}
+	next, ok := p.under(published)
+	return ok && next == wanted
+}
+
+// sameHost reports whether both addresses have one host part of the pool that the claim of the first one is from.
+func (a *allocation) sameHost(own, other netip.Addr) bool {
+	p := poolNamed(a.Pools, a.Claims[own].Pool)
+	if p == nil || p.hosts == nil || !own.Is6() || !other.Is6() {
+		return false
+	}
+	length := int(p.Spec.DynamicPrefix.Length)
+	host := hostPart(own, length)
+	in := PoolOf(a.Pools, other)
+	return hostPart(other, length) == host && p.hosts.Contains(host) && (in == nil || in == p)
+}
+
+// lostClaims are what claims of the published IPv6 addresses of a Service would say, which may have been lost.
+func (as *Assignment) lostClaims(s *Snapshot) []*Claim {
+	var list []*Claim
+	for _, address := range as.restorable(s) {
+		p := PoolOf(s.Pools, address)
+		if p == nil {
+			p = as.formerPool(s, address)
+		}
+		if p != nil && address.Is6() {
+			list = append(list, &Claim{Address: address, Pool: p.Name})
+		}
+	}
+	return list
+}
+
+// formerPool is the pool that a published address is from whose prefix is another one now, or not known: a pool that has its host
+// part, rather one that gives the Service addresses. Nil: it is in a pool, or may be a Node's or another implementation's, or of a
+// pool that is gone.
+func (as *Assignment) formerPool(s *Snapshot, address netip.Addr) *Pool {
+	said := Condition(as.Service)
+	if said == nil || said.Reason == NodeIPReason || said.Reason == OutOfPoolReason || !address.Is6() || PoolOf(s.Pools, address) != nil {
+		return nil
+	}
+	var found *Pool
+	for _, p := range s.Pools {
+		if p.hosts == nil || !p.hosts.Contains(hostPart(address, int(p.Spec.DynamicPrefix.Length))) {
+			continue
+		}
+		if as.mayBeOf(p, s) && p.gives() {
+			return p
+		}
+		if found == nil || !as.mayBeOf(found, s) && as.mayBeOf(p, s) {
+			found = p
+		}
+	}
+	return found
+}

@@ -2,6 +2,7 @@ package allocator
 
 import (
 	"net/netip"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -309,5 +310,42 @@ func (a *allocation) give(as *Assignment, address netip.Addr) {
 	as.By[address.Is6()] = address
 	if a.shareable != nil {
 		a.shareable.add(as, address)
+	}
+}
+
+// restore claims again what a Service has by its annotation and its status, where the claim was lost, whatever pools give
+// by now.
+func (a *allocation) restore(as *Assignment, ipv6 bool) {
+	published := as.restorable(a.Snapshot)
+	a.adopt(as, ipv6, published, a.join)
+	if ipv6 {
+		as.restoreFormer(a, published)
+	}
+}
+
+// restorable are the published addresses that a Service had by its annotation, too. Tenants write annotations, and no status; there the
+// addresses of Nodes are, too, and those from another implementation, so that what is in no pool has to be what our condition speaks of, or
+// under a former prefix of a pool.
+func (as *Assignment) restorable(s *Snapshot) []netip.Addr {
+	allocated := Earlier(as.Service, false)
+	return slices.DeleteFunc(Earlier(as.Service, true), func(address netip.Addr) bool {
+		return !slices.Contains(allocated, address) || s.Nodes[address] ||
+			PoolOf(s.Pools, address) == nil && !saidToBeClaimed(as.Service, address) && as.formerPool(s, address) == nil
+	})
+}
+
+// restoreFormer claims the published address of a Service again where only the claim of the one that is to replace it is left, or none is,
+// and the Service requests the host part: no agent has announced the other one yet.
+func (as *Assignment) restoreFormer(a *allocation, published []netip.Addr) {
+	own, has := as.By[true]
+	for _, address := range published {
+		switch {
+		case !address.Is6() || a.gaveAway(as, address) || has && !as.publishedFirst(a, address) || !has && !as.requestedUnder(a, address):
+		case has && address == as.Next, a.join(as, address) == nil:
+			if has {
+				as.goBack(a, own, address)
+			}
+			return
+		}
 	}
 }

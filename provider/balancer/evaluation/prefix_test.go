@@ -103,22 +103,6 @@ func TestVoteOnPrefix(t *testing.T) {
 			"[2001:db8:2::/64 2001:db8:3::/64] invalid Prefix", "on one interface: deprecate all but one on the router",
 		},
 		{
-			"two new ones on the interface that the pool names", [][]v1alpha1.AgentInterface{
-				eth0and1("2001:db8:3::1/64", "2001:db8:9::1/64"), eth0("2001:db8:3::2/64", "2001:db8:2::2/64"), eth0("2001:db8:2::3/64"),
-			}, func(p *v1alpha1.AddressPool, _ []*corev1.Node) { p.Spec.Interfaces = []string{"eth0"} },
-			"[2001:db8:2::/64 2001:db8:3::/64] invalid Prefix", "on one interface: deprecate all but one on the router",
-		},
-		{
-			"two new ones on two interfaces that the pool names", [][]v1alpha1.AgentInterface{eth0and1("2001:db8:3::1/64", "2001:db8:2::1/64")},
-			func(p *v1alpha1.AddressPool, _ []*corev1.Node) { p.Spec.Interfaces = []string{"eth0", "eth1"} },
-			"[2001:db8:2::/64 2001:db8:3::/64] invalid Prefix", "name one interface in spec.interfaces",
-		},
-		{
-			"a Node that is alone says that they are on one interface", [][]v1alpha1.AgentInterface{
-				eth0("2001:db8:3::1/64", "2001:db8:2::1/64"), eth0and1("2001:db8:3::2/64", "2001:db8:2::2/64"), eth0and1("2001:db8:3::3/64", "2001:db8:2::3/64"),
-			}, nil, "[2001:db8:2::/64 2001:db8:3::/64] invalid Prefix", "name one interface in spec.interfaces",
-		},
-		{
 			"local, unique local and IPv4 addresses", [][]v1alpha1.AgentInterface{
 				eth0("fe80::1/64", "fd00::1/64", "192.0.2.1/24", "::ffff:192.0.2.1/112", "no address"),
 			}, nil, "[] invalid Prefix", "no prefix of a global address",
@@ -169,26 +153,7 @@ func TestVoteOnPrefix(t *testing.T) {
 		{"no Node", nil, nil, "[] invalid Prefix", "no Node that may announce has an agent"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			pool := &v1alpha1.AddressPool{Spec: v1alpha1.AddressPoolSpec{DynamicPrefix: &v1alpha1.PoolDynamicPrefix{Length: 64}}}
-			pool.Status.DynamicPrefix = &v1alpha1.PoolPrefix{Prefix: before}
-			var nodes []*corev1.Node
-			var reported, live []*v1alpha1.NodeAgent
-			for i, interfaces := range tt.reports {
-				name := fmt.Sprint("n", i)
-				nodes = append(nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}}})
-				agent := &v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1alpha1.NodeAgentStatus{Interfaces: interfaces}}
-				if reported = append(reported, agent); interfaces != nil {
-					live = append(live, agent)
-				}
-			}
-			nodes = append(nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "without an agent"}})
-			live = append(live, &v1alpha1.NodeAgent{ // of a Node that is gone
-				ObjectMeta: metav1.ObjectMeta{Name: "gone"}, Status: v1alpha1.NodeAgentStatus{Interfaces: eth0("2001:db8:9::1/64")},
-			})
-			if tt.change != nil {
-				tt.change(pool, nodes)
-			}
-			v := VoteOnPrefix(pool, allocator.HostsOf(nodes, nil), reported, live)
+			v := voteOf(tt.reports, before, tt.change)
 			if got := fmt.Sprint(v.Majority, " ", v.Instead(netip.MustParsePrefix(before))); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
@@ -197,6 +162,69 @@ func TestVoteOnPrefix(t *testing.T) {
 			}
 			if v.Instead(netip.MustParsePrefix(after)) == netip.MustParsePrefix(after) {
 				t.Error("a prefix is replaced by itself")
+			}
+		})
+	}
+}
+
+// voteOf is the vote of a Node for each report; nil: its agent does not report. Beside them are a Node without an agent, and the agent of a
+// Node that is gone.
+func voteOf(reports [][]v1alpha1.AgentInterface, before string, change func(*v1alpha1.AddressPool, []*corev1.Node)) PrefixVote {
+	pool := &v1alpha1.AddressPool{Spec: v1alpha1.AddressPoolSpec{DynamicPrefix: &v1alpha1.PoolDynamicPrefix{Length: 64}}}
+	pool.Status.DynamicPrefix = &v1alpha1.PoolPrefix{Prefix: before}
+	var nodes []*corev1.Node
+	var reported, live []*v1alpha1.NodeAgent
+	for i, interfaces := range reports {
+		name := fmt.Sprint("n", i)
+		nodes = append(nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{}}})
+		agent := &v1alpha1.NodeAgent{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1alpha1.NodeAgentStatus{Interfaces: interfaces}}
+		if reported = append(reported, agent); interfaces != nil {
+			live = append(live, agent)
+		}
+	}
+	nodes = append(nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "without an agent"}})
+	live = append(live, &v1alpha1.NodeAgent{ // of a Node that is gone
+		ObjectMeta: metav1.ObjectMeta{Name: "gone"}, Status: v1alpha1.NodeAgentStatus{Interfaces: []v1alpha1.AgentInterface{{Name: "eth0", Addresses: []string{"2001:db8:9::1/64"}}}},
+	})
+	if change != nil {
+		change(pool, nodes)
+	}
+	return VoteOnPrefix(pool, allocator.HostsOf(nodes, nil), reported, live)
+}
+
+// Which remedy helps depends on whether more than half of the Nodes that report two prefixes have them on one interface.
+func TestVoteOnPrefix_TwoOnOneInterface(t *testing.T) {
+	eth0 := func(addresses ...string) v1alpha1.AgentInterface {
+		return v1alpha1.AgentInterface{Name: "eth0", Addresses: addresses}
+	}
+	eth1 := v1alpha1.AgentInterface{Name: "eth1", Addresses: []string{"2001:db8:2::1/64"}}
+	const one, several = "on one interface: deprecate all but one on the router", "name one interface in spec.interfaces"
+	for _, tt := range []struct {
+		name       string
+		reports    [][]v1alpha1.AgentInterface
+		interfaces []string
+		want       string
+	}{
+		{
+			"on the interface that the pool names", [][]v1alpha1.AgentInterface{
+				{eth0("2001:db8:3::1/64"), eth1}, {eth0("2001:db8:3::2/64", "2001:db8:2::2/64")}, {eth0("2001:db8:2::3/64")},
+			}, []string{"eth0"}, one,
+		},
+		{"on two interfaces that the pool names", [][]v1alpha1.AgentInterface{{eth0("2001:db8:3::1/64"), eth1}}, []string{"eth0", "eth1"}, several},
+		{
+			"a Node that is alone says that they are on one interface", [][]v1alpha1.AgentInterface{
+				{eth0("2001:db8:3::1/64", "2001:db8:2::1/64")}, {eth0("2001:db8:3::2/64"), eth1}, {eth0("2001:db8:3::3/64"), eth1},
+			}, nil, several,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			const before = "2001:db8:1::/64"
+			v := voteOf(tt.reports, before, func(p *v1alpha1.AddressPool, _ []*corev1.Node) { p.Spec.Interfaces = tt.interfaces })
+			if got := fmt.Sprint(v.Majority, " ", v.Instead(netip.MustParsePrefix(before))); got != "[2001:db8:2::/64 2001:db8:3::/64] invalid Prefix" {
+				t.Errorf("got %s", got)
+			}
+			if got := v.Disagreement(netip.MustParsePrefix(before)); !strings.Contains(got, tt.want) {
+				t.Errorf("it says %q, want %q", got, tt.want)
 			}
 		})
 	}
