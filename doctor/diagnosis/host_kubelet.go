@@ -162,7 +162,9 @@ func withoutNode(v *view, h *Host) []finding.Finding {
 }
 
 // resetCopy gives a machine that is a copy of another one an identity of its own. kubeadm takes its API server's address from the Node that
-// kubelet.conf names, which is the original's: the phase remove-etcd-member would remove the original's member from the cluster.
+// kubelet.conf names, which is the original's: the phase remove-etcd-member would remove the original's member from the cluster. Where
+// ccmadm has joined the machine, it resets it and joins it again: kubeadm would leave ccmadm's notes of the original on it, and its kubelet
+// without the flags of external cloud mode.
 func (s *Snapshot) resetCopy(name string) string {
 	h, first := s.Host, ""
 	if places := h.flag("hostname-override").Places; len(places) > 0 && h.Node != name {
@@ -170,17 +172,30 @@ func (s *Snapshot) resetCopy(name string) string {
 			first = "remove --hostname-override from " + finding.Clean(file) + ", then: "
 		}
 	}
-	steps := []string{"systemctl stop kubelet", "kubeadm reset --skip-phases=remove-etcd-member"}
-	if slices.ContainsFunc(h.Manifests, func(m HostManifest) bool { return m.Pod == v1alpha1.Namespace+"/"+components.Etcd }) {
-		dir := cmp.Or(readClusterConfiguration(s.Kubeadm).Etcd.Local.DataDir, components.EtcdDataDir)
-		steps = append(steps, shellLine([]string{"mv", path.Join(dir, "member"), "/root/etcd-member-of-the-copy"})) // else kubeadm does not join
+	has := func(component string) bool {
+		return slices.ContainsFunc(h.Manifests, func(m HostManifest) bool { return m.Pod == v1alpha1.Namespace+"/"+component })
 	}
-	steps = append(steps, "rm /etc/machine-id", "systemd-machine-id-setup")
+	reset, join := "kubeadm reset --skip-phases=remove-etcd-member", "the command that it prints"
+	if h.Ours {
+		reset, join = "ccmadm reset -- --skip-phases=remove-etcd-member", "`ccmadm join` with the arguments of the command that it prints"
+	}
+	if has(components.APIServer) {
+		join += ", with --control-plane and --certificate-key KEY; " +
+			"`kubeadm init phase upload-certs --upload-certs` on that control plane prints KEY"
+	}
+	if has(components.Etcd) {
+		if h.Ours { // it ends with an error about data of etcd that is still there
+			reset = "{ " + reset + " || test ! -e " + machine.EtcdManifest + "; }"
+		}
+		dir := cmp.Or(readClusterConfiguration(s.Kubeadm).Etcd.Local.DataDir, components.EtcdDataDir)
+		reset += " && " + shellLine([]string{"mv", path.Join(dir, "member"), "/root/etcd-member-of-the-copy"}) // else kubeadm does not join
+	}
+	steps := []string{"systemctl stop kubelet", reset, "rm /etc/machine-id", "systemd-machine-id-setup"}
 	if !strings.EqualFold(h.Name, name) {
 		steps = append(steps, shellLine([]string{"hostnamectl", "set-hostname", name}))
 	}
 	return first + strings.Join(steps, " && ") +
-		", then on a control plane: kubeadm token create --print-join-command, then on the copy the command that it prints"
+		", then on a control plane: kubeadm token create --print-join-command, then on the copy " + join
 }
 
 // renamedKubelet finds a kubelet whose name has changed after its machine joined: with its certificate it may write the Node of its former

@@ -81,7 +81,7 @@ func TestLook_Twin(t *testing.T) {
 func TestLook_RenamedCopy(t *testing.T) {
 	const (
 		renamed = "hostnamectl set-hostname cp1 && systemctl restart kubelet"
-		copied  = "systemctl stop kubelet && kubeadm reset"
+		copied  = "systemctl stop kubelet && ccmadm reset -- --skip-phases=remove-etcd-member && "
 		until   = "until its next start"
 	)
 	for name, tt := range map[string]struct {
