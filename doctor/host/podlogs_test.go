@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -116,13 +117,25 @@ func TestLook_StaticLogsOfTheOwnServer(t *testing.T) {
 	const log = podLogs + "/kube-system_kube-apiserver-cp1_0a1b/kube-apiserver/3.log"
 	for name, tt := range map[string]struct {
 		asks, tcp string
-		readyz    int // 0: it does not answer
+		bind      string
+		late      int64 // so many questions have no answer
+		readyz    int   // 0: it does not answer
 		own       bool
 	}{
 		"a load balancer": {asks: "203.0.113.9", tcp: listens(6443, 9002), readyz: http.StatusOK, own: true},
 		"a load balancer, and nobody may ask without credentials": {
 			asks: "203.0.113.9", tcp: listens(6443, 9002), readyz: http.StatusUnauthorized, own: true,
 		},
+		"a load balancer, and it listens at one address": {
+			asks: "203.0.113.9", tcp: listens(6443, 9002), bind: "192.0.2.9", readyz: http.StatusOK, own: true,
+		},
+		"a load balancer, and it listens everywhere, as it says": {
+			asks: "203.0.113.9", tcp: listens(6443, 9002), bind: "0.0.0.0", readyz: http.StatusOK, own: true,
+		},
+		"a load balancer, and etcd of one that listens at one address is gone": {
+			asks: "203.0.113.9", tcp: listens(6443, 9002), bind: "192.0.2.9", readyz: http.StatusInternalServerError,
+		},
+		"a load balancer, and it is busy":         {asks: "203.0.113.9", tcp: listens(6443, 9002), late: 1, readyz: http.StatusOK, own: true},
 		"a load balancer, and etcd is gone":       {asks: "203.0.113.9", tcp: listens(6443, 9002), readyz: http.StatusInternalServerError},
 		"a load balancer, and it is mute":         {asks: "203.0.113.9", tcp: listens(6443, 9002)},
 		"a name":                                  {asks: "api.example.com", tcp: listens(6443, 9002), readyz: http.StatusInternalServerError},
@@ -139,13 +152,21 @@ func TestLook_StaticLogsOfTheOwnServer(t *testing.T) {
 				w.WriteHeader(tt.readyz)
 			}))
 			t.Cleanup(server.Close)
+			at, asked := "127.0.0.1", atomic.Int64{}
+			if tt.bind != "" && tt.bind != "0.0.0.0" {
+				at = tt.bind
+			}
 			m.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-				if address != "127.0.0.1:6443" || tt.readyz == 0 {
+				if address != at+":6443" || tt.readyz == 0 || asked.Add(1) <= tt.late {
 					return nil, syscall.ECONNREFUSED
 				}
 				return new(net.Dialer).DialContext(ctx, network, server.Listener.Addr().String())
 			}
-			machinetest.Put(t, m, machine.APIServerPod, strings.Replace(managerPod("kube-apiserver", ""), "10258", "6443", 1))
+			port := "6443"
+			if tt.bind != "" {
+				port += ", --bind-address=" + tt.bind
+			}
+			machinetest.Put(t, m, machine.APIServerPod, strings.Replace(managerPod("kube-apiserver", ""), "10258", port, 1))
 			machinetest.Put(t, m, "/proc/net/tcp", "  sl  local_address\n"+tt.tcp)
 			machinetest.Put(t, m, log, "x stderr F E1130 06:00:00.1 1 x.go:1] etcdserver: request timed out\n")
 			h := &looking{Machine: m, seen: &diagnosis.Host{

@@ -10,14 +10,21 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/doctor/components"
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
 	"github.com/ccmadm/ccmadm/doctor/probe"
 )
 
-// reachTime is for the question whether the API server that did not answer once does not answer at all.
-const reachTime = 5 * time.Second
+const (
+	// reachTime is for the question whether the API server that did not answer once does not answer at all.
+	reachTime = 5 * time.Second
+	// readyAttempts are of attemptTimeout each.
+	readyAttempts = 2
+)
 
 // reach notes why the kubelet's API server does not answer. It has a time limit of its own, since a server that drops
 // packets has used up that of the first question.
@@ -50,8 +57,9 @@ func (h *looking) ownServer(ctx context.Context) int {
 		if len(wants) == 0 {
 			wants = []int{6443}
 		}
+		at := h.bound(m.File)
 		for _, p := range h.seen.Ports {
-			if slices.Contains(wants, p.Port) && (p.PID == 0 || p.Program == components.APIServer) && h.ready(ctx, p.Port) {
+			if slices.Contains(wants, p.Port) && (p.PID == 0 || p.Program == components.APIServer) && h.ready(ctx, at, p.Port) {
 				return p.Port
 			}
 		}
@@ -59,8 +67,30 @@ func (h *looking) ownServer(ctx context.Context) int {
 	return 0
 }
 
-// ready tells whether an API server of this machine does its work. One that lets nobody ask without credentials may.
-func (h *looking) ready(ctx context.Context, port int) bool {
-	status, err := h.status(ctx, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), "/readyz")
-	return err == nil && (status == http.StatusOK || status == http.StatusUnauthorized || status == http.StatusForbidden)
+// bound is the address of this machine at which a static pod listens: by its --bind-address, or else at all of them.
+func (h *looking) bound(manifest string) string {
+	var pod corev1.Pod
+	if data, err := h.Read(manifest); err == nil && yaml.Unmarshal(data, &pod) == nil {
+		for _, c := range pod.Spec.Containers {
+			for _, arg := range slices.Concat(c.Command, c.Args) {
+				text, is := strings.CutPrefix(arg, "--bind-address=")
+				if addr, err := netip.ParseAddr(text); is && err == nil && !addr.IsUnspecified() {
+					return addr.String()
+				}
+			}
+		}
+	}
+	return "127.0.0.1"
+}
+
+// ready tells whether an API server of this machine does its work. One that lets nobody ask without credentials may, and one that is busy
+// may answer late once.
+func (h *looking) ready(ctx context.Context, host string, port int) bool {
+	for range readyAttempts {
+		status, err := h.status(ctx, net.JoinHostPort(host, strconv.Itoa(port)), "/readyz")
+		if err == nil {
+			return status == http.StatusOK || status == http.StatusUnauthorized || status == http.StatusForbidden
+		}
+	}
+	return false
 }
