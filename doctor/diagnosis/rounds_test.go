@@ -153,7 +153,7 @@ func TestLastOfRounds_Cut(t *testing.T) {
 }
 
 // TestSymptoms_UntilTheNextRound: what a manager says of its cloud holds until the next round of questions has been answered, and what
-// it asks more often for minutes; neither for an hour.
+// it asks more often for minutes, also where 5 minutes and the time of a question lie between two answers; neither for an hour.
 func TestSymptoms_UntilTheNextRound(t *testing.T) {
 	const rejected = "Error getting instance metadata for node addresses: AuthFailure: denied"
 	const exists = "error checking if node w1 exists: AuthFailure: denied"
@@ -162,6 +162,7 @@ func TestSymptoms_UntilTheNextRound(t *testing.T) {
 		before time.Duration
 		args   []string
 		want   string
+	const ensure = "error processing service shop/web (retrying with exponential backoff): failed to ensure load balancer: AuthFailure: denied"
 	}{
 		{rejected, 6 * time.Minute, nil, "D3(1)"},
 		{rejected, 8 * time.Minute, nil, ""},
@@ -170,7 +171,9 @@ func TestSymptoms_UntilTheNextRound(t *testing.T) {
 		{rejected, 14 * time.Minute, []string{"--node-status-update-frequency=1h"}, "D3(1)"},
 		{rejected, 16 * time.Minute, []string{"--node-status-update-frequency=1h"}, ""},
 		{exists, 4 * time.Minute, []string{"--node-status-update-frequency=1h"}, "D3(1)"},
-		{exists, 6 * time.Minute, []string{"--node-status-update-frequency=1h"}, ""},
+		{exists, 8 * time.Minute, []string{"--node-status-update-frequency=1h"}, ""},
+		{ensure, 5*time.Minute + 30*time.Second, nil, "D3(1)"},
+		{ensure, 8 * time.Minute, []string{"--node-status-update-frequency=1h"}, ""},
 	} {
 		if got := words(Diagnose(newSnapshot(templates.Deployment, 3, args(tt.args...), logged(said(tt.before, tt.line))))); got != tt.want {
 			t.Errorf("%s, %v: got %s, want %s", tt.before, tt.args, got, tt.want)

@@ -95,9 +95,10 @@ func (s *Snapshot) lately(m *manager, at time.Time) bool {
 const longestHeld = 15 * time.Minute
 
 // holds tells whether a line of a manager that works may say what is wrong now. After an error about a Node of a round nothing is said of it
-// until the next round; what other controllers ask about, they ask again within minutes.
+// until the next round; what other controllers ask about, they ask again within minutes: that of Services at the latest 5 minutes
+// (maxRetryDelay) after an answer.
 func (s *Snapshot) holds(m *manager, line string) bool {
-	within := rounds
+	within := rounds + answered
 	if ofRound.MatchString(line) {
 		within = min(m.round()+answered, longestHeld)
 	}
