@@ -294,7 +294,8 @@ func (s *Snapshot) roundsOf(m *manager, log []string) (list []questions, reaches
 
 // lastOfRounds is the last line of a log whose last two rounds have an error for each of so many Nodes; empty where they have not, or are
 // over. One Node whose error lasts, and one moment in which all have one, are no two rounds. The newest round may go on: then the one
-// before it is enough where the log does not reach back further. Of a big cluster the log may have one round only.
+// before it is enough where the log was cut off before it; the log of a manager that has just been started was not. Of a big cluster the log
+// may have one round only.
 func (s *Snapshot) lastOfRounds(m *manager, log []string, asked int) string {
 	list, reaches := s.roundsOf(m, log)
 	if asked == 0 || len(list) == 0 || !s.lately(m, list[0].newest) {
@@ -308,9 +309,10 @@ func (s *Snapshot) lastOfRounds(m *manager, log []string, asked int) string {
 		return ""
 	}
 	lasts := list[0].newest.Sub(list[0].oldest) >= m.round() // there is no pause between rounds
-	second := len(list) > 1 && list[1].lines >= asked || len(list) == 1 && goesOn && !reaches
-	cut := len(log) >= nodes.LogLines && !reaches && len(list) <= 2 && list[0].lines >= mostAsked
-	if !lasts && !second && !cut {
+	cut := len(log) >= nodes.LogLines && !reaches
+	second := len(list) > 1 && list[1].lines >= asked || len(list) == 1 && goesOn && cut
+	big := cut && len(list) <= 2 && list[0].lines >= mostAsked
+	if !lasts && !second && !big {
 		return ""
 	}
 	return last

@@ -58,7 +58,9 @@ func TestDiagnose_UnansweredRounds(t *testing.T) {
 	}{
 		{"two rounds, of four Nodes", faults{both(4, timeout)}, "C7(1)"},
 		{"credentials, in words of the cloud's own", faults{both(4, "ServerFaultCode: Cannot complete login due to an incorrect user name or password.")}, "C7(1)"},
-		{"the second round has begun", faults{lines(aboutNodes(4, time.Minute+round, timeout), aboutNodes(1, time.Minute, timeout))}, "C7(1)"},
+		{"the second round has begun", faults{lines(
+			slices.Repeat([]string{"x"}, nodes.LogLines), aboutNodes(4, time.Minute+round, timeout), aboutNodes(1, time.Minute, timeout),
+		)}, "C7(1)"},
 		{"the next round is about to begin", faults{lines(aboutNodes(4, 2*round, timeout), aboutNodes(4, round, timeout))}, "C7(1)"},
 		{"each question lasts 30 s", faults{func(s *Snapshot) {
 			var all []string
@@ -95,6 +97,9 @@ func TestDiagnose_UnansweredRounds(t *testing.T) {
 		)}, ""},
 		{"one of all Nodes after others with answers, and one Node in this one", faults{lines(
 			[]string{"I1122 08:40:00.1 1 node_controller.go:1] started"}, aboutNodes(4, time.Minute+round, timeout), aboutNodes(1, time.Minute, own),
+		)}, ""},
+		{"one of all Nodes when the manager has just been started, and one Node in this one", faults{lines(
+			[]string{said(time.Minute+round+5*time.Second, "started")}, aboutNodes(4, time.Minute+round, timeout), aboutNodes(1, time.Minute, own),
 		)}, ""},
 		{"some Nodes of each round", faults{both(3, timeout)}, ""},
 		{"each Node of one round, and the cloud answered in the next", faults{lines(aboutNodes(4, 2*round+time.Minute, timeout), aboutNodes(1, time.Minute, timeout))}, ""},
@@ -157,12 +162,12 @@ func TestLastOfRounds_Cut(t *testing.T) {
 func TestSymptoms_UntilTheNextRound(t *testing.T) {
 	const rejected = "Error getting instance metadata for node addresses: AuthFailure: denied"
 	const exists = "error checking if node w1 exists: AuthFailure: denied"
+	const ensure = "error processing service shop/web (retrying with exponential backoff): failed to ensure load balancer: AuthFailure: denied"
 	for _, tt := range []struct {
 		line   string
 		before time.Duration
 		args   []string
 		want   string
-	const ensure = "error processing service shop/web (retrying with exponential backoff): failed to ensure load balancer: AuthFailure: denied"
 	}{
 		{rejected, 6 * time.Minute, nil, "D3(1)"},
 		{rejected, 8 * time.Minute, nil, ""},
