@@ -35,13 +35,15 @@ const OwnConfiguration = `printf '\n---\n%s\nkind: InitConfiguration\nnodeRegist
 	`"$(sed -n 's/^ *- --secure-port=//p' ` + machine.APIServerPod + `)" >> ` + ConfigurationFile
 
 // NewServerCertificate is the command that makes the API server's certificate again, for the names in the configuration. kubeadm goes on
-// with a pair that it finds: it makes the new one in a directory of its own, which then replaces the former one, of which a copy stays.
+// with a pair that it finds: it makes the new one in a directory of its own, which then replaces the former one, of which a copy stays. $D
+// is the cluster's directory of certificates.
 const NewServerCertificate = LiveConfiguration + " && " + OwnConfiguration +
+	" && D=$(sed -n 's/^certificatesDir: //p' " + ConfigurationFile + ")" +
 	" && sed -i 's#^certificatesDir: .*#certificatesDir: " + newPKI + "#' " + ConfigurationFile +
 	" && mkdir -p -m 700 " + newPKI + " && rm -f " + newPKI + "/apiserver.crt " + newPKI + "/apiserver.key" +
-	" && ln -sf " + machine.PKIDir + "/ca.crt " + machine.PKIDir + "/ca.key " + newPKI + "/" +
+	` && ln -sf "$D/ca.crt" "$D/ca.key" ` + newPKI + "/" +
 	" && kubeadm init phase certs apiserver --config " + ConfigurationFile +
-	" && cp -p --backup=numbered " + newPKI + "/apiserver.crt " + newPKI + "/apiserver.key " + machine.PKIDir + "/"
+	" && cp -p --backup=numbered " + newPKI + "/apiserver.crt " + newPKI + `/apiserver.key "$D/"`
 
 // newPKI is where kubeadm makes a pair that is to replace another one.
 const newPKI = "/root/ccmadm-pki"

@@ -1,6 +1,7 @@
 package components
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"os/exec"
@@ -99,16 +100,18 @@ func TestNewServerCertificate(t *testing.T) {
 		"    - --advertise-address=192.0.2.1\n    - --secure-port=7443\n"
 	for name, tt := range map[string]struct {
 		flags, kubeadm, want string
+		dir                  string // of certificates
 		fails                bool
 	}{
-		"the hostname": {want: `{name: ""}`},
-		"a name":       {flags: "KUBELET_KUBEADM_ARGS=\"--hostname-override=cp1 --node-ip=192.0.2.1\"\n", want: `{name: "cp1"}`},
+		"the hostname":           {want: `{name: ""}`},
+		"a name":                 {flags: "KUBELET_KUBEADM_ARGS=\"--hostname-override=cp1 --node-ip=192.0.2.1\"\n", want: `{name: "cp1"}`},
+		"a directory of its own": {dir: "/srv/pki of it", want: `{name: ""}`},
 		"kubeadm fails": {
 			kubeadm: "exit 1", fails: true, want: `{name: ""}`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			root := t.TempDir()
+			root, dir := t.TempDir(), cmp.Or(tt.dir, "/etc/kubernetes/pki")
 			inRoot := func(text string) string {
 				return strings.NewReplacer(" /etc/", " "+root+"/etc/", " /var/", " "+root+"/var/", " /root/", " "+root+"/root/").Replace(text)
 			}
@@ -122,9 +125,9 @@ func TestNewServerCertificate(t *testing.T) {
 			put("/var/lib/kubelet/kubeadm-flags.env", tt.flags)
 			put("/root/ccmadm-pki/apiserver.crt", "of a former run")
 			for _, file := range []string{"ca.crt", "ca.key", "apiserver.crt", "apiserver.key"} {
-				put("/etc/kubernetes/pki/"+file, "old "+file)
+				put(dir+"/"+file, "old "+file)
 			}
-			put("/bin/kubectl", "#!/bin/sh\nprintf 'apiVersion: kubeadm.k8s.io/v1beta5\\ncertificatesDir: /etc/kubernetes/pki\\n"+
+			put("/bin/kubectl", "#!/bin/sh\nprintf 'apiVersion: kubeadm.k8s.io/v1beta5\\ncertificatesDir: "+root+dir+"\\n"+
 				"kind: ClusterConfiguration\\n'\n")
 			put("/bin/kubeadm", "#!/bin/sh\nset -e\ncd "+root+"/root/ccmadm-pki\ntest ! -e apiserver.crt\ngrep -q old ca.crt ca.key\n"+
 				tt.kubeadm+"\necho new > apiserver.crt\necho new > apiserver.key\n")
@@ -146,11 +149,11 @@ func TestNewServerCertificate(t *testing.T) {
 			want := "old apiserver.crt"
 			if !tt.fails {
 				want = "new"
-				if former := file("/etc/kubernetes/pki/apiserver.key.~1~"); former != "old apiserver.key" {
+				if former := file(dir + "/apiserver.key.~1~"); former != "old apiserver.key" {
 					t.Errorf("the former key is %q", former)
 				}
 			}
-			if got := file("/etc/kubernetes/pki/apiserver.crt"); got != want {
+			if got := file(dir + "/apiserver.crt"); got != want {
 				t.Errorf("the certificate is %q", got)
 			}
 			config := "apiVersion: kubeadm.k8s.io/v1beta5\ncertificatesDir: /root/ccmadm-pki\nkind: ClusterConfiguration\n\n---\n" +

@@ -62,8 +62,8 @@ func (h *looking) accepted(err error, node string) string {
 		return onControlPlane + "kubectl auth can-i get nodes/" + node + " --as " + v1alpha1.NodeUserPrefix + node +
 			" --as-group system:nodes; grep authorization-mode " + machine.ManifestDir + "/kube-apiserver.yaml"
 	case errors.As(err, new(x509.HostnameError)):
-		return "add the name or address to apiServer.certSANs of ConfigMap/kube-system/kubeadm-config, then on each control plane: " +
-			components.NewServerCertificate
+		return "add the name or address to apiServer.certSANs of ConfigMap/kube-system/kubeadm-config, then on each control plane (one without " +
+			"the CA's ca.key needs a certificate that the CA's owner signs): " + components.NewServerCertificate
 	case errors.As(err, new(x509.CertificateInvalidError)):
 		return "timedatectl; " + onControlPlane + "kubeadm certs check-expiration"
 	case apierrors.IsUnauthorized(err), probe.KindOf(err) == probe.BadCertificate:
