@@ -41,7 +41,7 @@ func (h *looking) registered(ctx context.Context) error {
 	seen := &diagnosis.HostNode{Name: name, Missing: apierrors.IsNotFound(err), Ready: err == nil && nodestatus.IsReady(node)}
 	if err == nil {
 		seen.PodCIDRs, h.node = node.Spec.PodCIDRs, node
-		seen.ThisBoot, seen.Foreign = h.writes(node, name)
+		seen.ThisBoot, seen.Foreign = h.writes(ctx, client, node, name)
 	}
 	if err != nil && !seen.Missing {
 		err = fmt.Errorf("get Node/%s as its kubelet: %w", name, err)

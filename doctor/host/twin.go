@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/nodestatus"
@@ -61,12 +62,13 @@ func (h *looking) boots(node *corev1.Node) (own string, other bool) {
 
 // writes tells whether a Node's status is of this machine since its boot, or else which machine has written it, if that one has the Node's
 // name and this one another. A machine that was renamed keeps the UUID of its firmware, and so does not look like another one until it can
-// write its status again; a clone has a UUID of its own, and the original may be switched off.
-func (h *looking) writes(node *corev1.Node, name string) (thisBoot bool, foreign string) {
+// write its status again; a clone has a UUID of its own, and the original may be switched off. One with the original's UUID is told by the
+// original's Lease: a kubelet renews it each 10 s, and writes a status without changes each 5 minutes only.
+func (h *looking) writes(ctx context.Context, client kubernetes.Interface, node *corev1.Node, name string) (thisBoot bool, foreign string) {
 	own, other := h.boots(node)
 	uuid, shown := h.DMI("product_uuid"), node.Status.NodeInfo.SystemUUID
 	otherFirmware := uuid != "" && shown != "" && !strings.EqualFold(uuid, shown)
-	if other && name != h.seen.Node && (otherFirmware || h.writtenSinceBoot(node)) {
+	if other && name != h.seen.Node && (otherFirmware || h.writtenSinceBoot(node) || h.renewedSinceBoot(ctx, client, name)) {
 		foreign = finding.Clean(h.describe(node))
 	}
 	return own != "" && node.Status.NodeInfo.BootID == own, foreign
@@ -75,9 +77,19 @@ func (h *looking) writes(node *corev1.Node, name string) (thisBoot bool, foreign
 // writtenSinceBoot tells whether a kubelet has written a Node's status since this machine was booted. The node lifecycle controller, which
 // sets Ready to Unknown, leaves the time of its heartbeat.
 func (h *looking) writtenSinceBoot(node *corev1.Node) bool {
-	up, err := h.uptime()
 	at := slices.IndexFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady })
-	return err == nil && at >= 0 && node.Status.Conditions[at].LastHeartbeatTime.After(h.Now().Add(bootMargin-up))
+	return at >= 0 && h.sinceBoot(node.Status.Conditions[at].LastHeartbeatTime.Time)
+}
+
+// renewedSinceBoot tells the same of a Node's Lease. One that cannot be read tells nothing.
+func (h *looking) renewedSinceBoot(ctx context.Context, client kubernetes.Interface, node string) bool {
+	lease, err := client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, node, metav1.GetOptions{})
+	return err == nil && lease.Spec.RenewTime != nil && h.sinceBoot(lease.Spec.RenewTime.Time)
+}
+
+func (h *looking) sinceBoot(at time.Time) bool {
+	up, err := h.uptime()
+	return err == nil && at.After(h.Now().Add(bootMargin-up))
 }
 
 // describe is how to find the machine that wrote a Node's status.

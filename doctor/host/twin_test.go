@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -87,6 +88,7 @@ func TestLook_RenamedCopy(t *testing.T) {
 	for name, tt := range map[string]struct {
 		boot, uuid  string        // that the Node shows
 		ago         time.Duration // since it was written
+		renewed     time.Duration // since its Lease was, by now; 0: it cannot be read
 		down        bool
 		words, next string
 		not         string
@@ -100,12 +102,22 @@ func TestLook_RenamedCopy(t *testing.T) {
 		"a copy, and the original is off": {
 			boot: "other", uuid: "4c4c-0002", ago: time.Hour, down: true, words: "another machine (", next: copied,
 		},
-		"a copy, and firmware without a UUID": {boot: "other", words: "address 203.0.113.9", next: copied},
+		"a copy with the same UUID, and the original has only renewed its Lease": {
+			boot: "other", uuid: "4C4C-OWN", ago: 2100 * time.Second, renewed: time.Second, words: "another machine (", next: copied,
+		},
+		"renamed, and its own Lease is still there": {boot: "other", ago: 2100 * time.Second, renewed: 1990 * time.Second, next: renamed, not: until},
+		"a copy, and firmware without a UUID":       {boot: "other", words: "address 203.0.113.9", next: copied},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", "application/json")
+				if tt.renewed != 0 && r.URL.Path == "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/cp1" {
+					lease := coordinationv1.Lease{TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}}
+					lease.Spec.RenewTime = new(metav1.NewMicroTime(time.Now().Add(-tt.renewed)))
+					_ = json.NewEncoder(w).Encode(&lease)
+					return
+				}
 				if !strings.HasPrefix(r.URL.Path, "/api/v1/nodes/") {
 					w.WriteHeader(http.StatusInternalServerError)
 					return
