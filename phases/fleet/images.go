@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -94,9 +95,6 @@ func (d ImageDelivery) to(ctx context.Context, n *Node, plan []*Node, url string
 	case d.Remote.Via == ViaPods && !n.Ready:
 		return errors.New("it is not Ready: its kubelet starts no pod")
 	case d.Remote.Via == ViaPods:
-		if err := refuseLoading(ctx, d.Client, n); err != nil {
-			return err
-		}
 		pods := &Pods{
 			Env: d.Env, Client: d.Client, Image: d.Remote.Image, Prefix: ImagesPrefix, Takes: imagesTake, Grace: 10 * time.Second,
 			Begins: UpgradeBegins, LogTimeout: d.Remote.LogTimeout,
@@ -115,15 +113,13 @@ func (d ImageDelivery) to(ctx context.Context, n *Node, plan []*Node, url string
 	return SSH{Env: d.Env, User: d.Remote.SSHUser, Takes: imagesTake}.Feed(ctx, n, task, io.NewSectionReader(d.File, 0, math.MaxInt64))
 }
 
-// refuseLoading finds a pod in which another run imports images on the node: its pod is not to be removed while it works. One that a
-// killed run has left ends once it no longer reaches that run.
-func refuseLoading(ctx context.Context, client kubernetes.Interface, n *Node) error {
-	pods, err := PodsOfSteps(ctx, client, ImagesPrefix)
-	if err != nil {
-		return err
-	}
+// refuseLoading finds a pod in which another run imports images on the node, or is about to: its pod is not to be removed while it
+// works. One that a killed run has left ends once it no longer reaches that run; one that is pending for longer than a run waits for
+// it is nobody's.
+func (n *Node) refuseLoading(pods []corev1.Pod) error {
 	for i := range pods {
-		if n.Runs(pods[i]) && atWork(&pods[i]) {
+		begins := pods[i].Status.Phase == corev1.PodPending && time.Since(pods[i].CreationTimestamp.Time) < UpgradeBegins
+		if begins || atWork(&pods[i]) {
 			return atWorkError(n, &pods[i], "of a run that is under way or was cut short")
 		}
 	}

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -81,13 +83,21 @@ func TestImageDelivery_SSH(t *testing.T) {
 
 // Two runs may deliver images at the same time: neither removes the other's pod while that works. What has ended is removed.
 func TestImageDelivery_PodOfAnotherRun(t *testing.T) {
-	for phase, refused := range map[corev1.PodPhase]bool{
-		corev1.PodRunning: true, corev1.PodUnknown: true, corev1.PodPending: false, corev1.PodFailed: false,
+	for _, tt := range []struct {
+		phase   corev1.PodPhase
+		age     time.Duration
+		refused bool
+	}{
+		{corev1.PodRunning, time.Hour, true},
+		{corev1.PodUnknown, time.Hour, true},
+		{corev1.PodPending, time.Minute, true},
+		{corev1.PodPending, 6 * time.Minute, false},
+		{corev1.PodFailed, time.Minute, false},
 	} {
-		t.Run(string(phase), func(t *testing.T) {
-			n := &Node{Name: "w1", Ready: true}
+		t.Run(fmt.Sprint(tt.phase, " for ", tt.age), func(t *testing.T) {
+			n, refused := &Node{Name: "w1", Ready: true}, tt.refused
 			other := StepPod(n, ImagesPrefix, "ccmadm", nil)
-			other.Status.Phase = phase
+			other.Status.Phase, other.CreationTimestamp = tt.phase, metav1.NewTime(time.Now().Add(-tt.age))
 			client := fake.NewClientset(other)
 			client.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 				a.(clienttesting.CreateAction).GetObject().(*corev1.Pod).Status.Phase = corev1.PodSucceeded
@@ -104,6 +114,17 @@ func TestImageDelivery_PodOfAnotherRun(t *testing.T) {
 			_, err = client.CoreV1().Pods(other.Namespace).Get(t.Context(), other.Name, metav1.GetOptions{})
 			if there := err == nil; there != refused {
 				t.Errorf("it is there: %v, want %v", there, refused)
+			}
+			asked := 0
+			for _, a := range client.Actions() {
+				if list, is := a.(clienttesting.ListAction); is && a.Matches("list", "pods") {
+					if asked++; asked > 1 || list.GetListRestrictions().Fields.String() != "spec.nodeName=w1" {
+						t.Errorf("list %d asks for the pods of %v", asked, list.GetListRestrictions().Fields)
+					}
+				}
+			}
+			if asked == 0 {
+				t.Error("nobody has asked for pods")
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -72,12 +73,22 @@ func LastStates(runs []journal.Run, name string) map[string]journal.State {
 
 // PodsOfSteps are those that runs have left. What a kubelet shows as its own is none.
 func PodsOfSteps(ctx context.Context, client kubernetes.Interface, prefix string) ([]corev1.Pod, error) {
+	return podsOfSteps(ctx, client, prefix, "")
+}
+
+// podsOfSteps are those that runs have left on the Node. The API server leaves out the others: there may be a thousand.
+func (n *Node) podsOfSteps(ctx context.Context, client kubernetes.Interface, prefix string) ([]corev1.Pod, error) {
+	pods, err := podsOfSteps(ctx, client, prefix, fields.OneTermEqualSelector("spec.nodeName", n.Name).String())
+	return slices.DeleteFunc(pods, func(p corev1.Pod) bool { return !n.Runs(p) }), err
+}
+
+func podsOfSteps(ctx context.Context, client kubernetes.Interface, prefix, where string) ([]corev1.Pod, error) {
 	selector := metav1.FormatLabelSelector(&metav1.LabelSelector{
 		MatchLabels: map[string]string{v1alpha1.ManagedByLabel: v1alpha1.FieldManager},
 	})
 	var list *corev1.PodList
 	err := journal.Ask(ctx, func(ctx context.Context) (err error) {
-		list, err = client.CoreV1().Pods(v1alpha1.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+		list, err = client.CoreV1().Pods(v1alpha1.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector, FieldSelector: where})
 		return err
 	})
 	if err != nil {

@@ -56,7 +56,7 @@ func (o OneAtATime) Run(ctx context.Context, n *Node, t Task) error {
 // RefuseAtWork finds a pod that changes the machine of a node.
 func RefuseAtWork(ctx context.Context, client kubernetes.Interface, n *Node) error {
 	for _, prefix := range []string{StepPrefix, UpgradePrefix} {
-		pods, err := PodsOfSteps(ctx, client, prefix)
+		pods, err := n.podsOfSteps(ctx, client, prefix)
 		if err = cmp.Or(err, n.RefuseBeside(pods)); err != nil {
 			return err
 		}

@@ -206,16 +206,17 @@ func fatal(err error) error {
 	return nil
 }
 
-// RemoveFormer deletes what runs that were cut short have left on a node.
+// RemoveFormer deletes what runs that were cut short have left on a node. Runs that import images may be several at a time.
 func (b *Pods) RemoveFormer(ctx context.Context, n *Node, prefix string) error {
-	pods, err := PodsOfSteps(ctx, b.Client, prefix)
+	pods, err := n.podsOfSteps(ctx, b.Client, prefix)
+	if err == nil && prefix == ImagesPrefix {
+		err = n.refuseLoading(pods)
+	}
 	if err != nil {
 		return err
 	}
 	for i := range pods {
-		if n.Runs(pods[i]) {
-			err = errors.Join(err, b.remove(ctx, &pods[i]))
-		}
+		err = errors.Join(err, b.remove(ctx, &pods[i]))
 	}
 	return err
 }
