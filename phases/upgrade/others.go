@@ -185,9 +185,13 @@ func (u *upgrader) beginWorkers(ctx context.Context) error {
 }
 
 // closeWorkers ends, in the journal, a run for workers that failed or was interrupted on this machine, once no worker is left: another
-// machine has upgraded them since, or their Nodes are gone. A worker that is skipped is left.
+// machine has upgraded them since, or their Nodes are gone. A worker that is skipped is left, unless its
+// kubelet is of the version.
 func (u *upgrader) closeWorkers(ctx context.Context) error {
-	if slices.ContainsFunc(u.op.others, func(o *other) bool { return !o.ControlPlane && o.cutShort }) {
+	left := func(o *other) bool {
+		return !o.ControlPlane && (o.cutShort || o.Skipped && planner.Older(o.Version, u.op.target))
+	}
+	if slices.ContainsFunc(u.op.others, left) {
 		return nil
 	}
 	here, err := workflow.NodeName(u.r.Host)

@@ -327,6 +327,12 @@ func TestCluster_UpgradeVia_NoWorkerIsLeft(t *testing.T) {
 	if err := v.client.CoreV1().Nodes().Delete(t.Context(), "w1", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	if out, err := v.from(t, fleet.Remote{Via: fleet.ViaSSH, Skip: []string{"w2"}}); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if runs, text := phasestest.JournalOf(t); journal.Unfinished(runs) == nil {
+		t.Errorf("a worker that is skipped, and that no run has begun, is left\n%s", text)
+	}
 	if out, err := v.from(t, fleet.Remote{Via: fleet.ViaSSH}); err != nil || !strings.Contains(out, "and no worker is left: closed") {
 		t.Fatalf("%v\n%s", err, out)
 	}
