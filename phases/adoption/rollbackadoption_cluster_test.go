@@ -3,6 +3,7 @@ package adoption
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -216,12 +217,14 @@ func TestCluster_Leave_CutBehindTheRecord(t *testing.T) {
 	}
 	knowAll(t, client, map[string]string{v1alpha1.ProvidedNodeIPAnnotation: "x"})
 	r, _ := adoption(t, m, leave, Adoption{Leave: true, Yes: true})
-	phasestest.WantError(t, r.Do(t.Context(), list), "is in external mode, and the cluster has no record", finding.ExitRefused)
 	here, err := workflow.NodeName(r.Host)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, out := adoption(t, m, leave, Adoption{Leave: true, Yes: true, Remote: fleet.Remote{Skip: []string{here, "w1"}}})
+	names := []string{here, "w1"}
+	slices.Sort(names)
+	wantHint(t, r.Do(t.Context(), list), lostRecord, "`ccmadm leave --skip "+strings.Join(names, ",")+"` ends it")
+	r, out := adoption(t, m, leave, Adoption{Leave: true, Yes: true, Remote: fleet.Remote{Skip: names}})
 	want := fmt.Sprintf("run %d of the journal was cut short or failed, and nothing was left to change: closed", cut.ID)
 	if err := r.Do(t.Context(), list); err != nil || !strings.Contains(out.String(), want) {
 		t.Errorf("%v, want %q\n%s", err, want, out)
@@ -304,7 +307,7 @@ func TestCluster_Rollback_LostRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, _ := adoption(t, m, *o, *o.Operation.(*Adoption))
-	phasestest.WantError(t, list[0].Do(t.Context(), r), "is in external mode, and the cluster has no record", finding.ExitRefused)
+	wantHint(t, list[0].Do(t.Context(), r), lostRecord, "run `ccmadm adopt` to write the record again")
 	_, err = client.AppsV1().DaemonSets("kube-system").Get(t.Context(), "onprem-cloud-controller-manager", metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		t.Error("the manager is gone")

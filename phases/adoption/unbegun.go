@@ -3,8 +3,8 @@ package adoption
 import (
 	"context"
 	"slices"
+	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -50,18 +50,19 @@ func unbegun(run *journal.Run) workflow.Phase {
 			if err != nil {
 				return err
 			}
-			if err := refuseLostRecord(ctx, client, adoptionOf(r).Skip); err != nil {
+			runs, err := journal.Read(ctx, client)
+			if err != nil {
+				return err
+			}
+			open := workflow.LeftOpen(runs, run.Command, r.Command)
+			if err := refuseLostRecord(ctx, client, adoptionOf(r).Skip, open); err != nil {
 				return err
 			}
 			subjects, err := appliedSubjects(ctx, r.Env)
 			if err != nil {
 				return err
 			}
-			runs, err := journal.Read(ctx, client)
-			if err != nil {
-				return err
-			}
-			return removeUnbegun(ctx, r, client, subjects, workflow.LeftOpen(runs, run.Command, r.Command))
+			return removeUnbegun(ctx, r, client, subjects, open)
 		},
 	}
 }
@@ -118,18 +119,26 @@ func refuseNewRecord(ctx context.Context, client kubernetes.Interface) error {
 }
 
 // refuseLostRecord finds kubelets in external mode, whose cluster has lost its record: it was no run that had only
-// begun. Those that leave has skipped are in external mode still.
-func refuseLostRecord(ctx context.Context, client kubernetes.Interface, skip []string) error {
+// begun. Those that leave has skipped are in external mode still: a run of it that was interrupted behind its nodes has left them.
+func refuseLostRecord(ctx context.Context, client kubernetes.Interface, skip []string, open *journal.Run) error {
 	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return finding.Refusedf("list nodes: %w", err).WithHint("nothing was changed")
 	}
-	i := slices.IndexFunc(list.Items, func(n corev1.Node) bool {
-		return fleet.IsExternal(&n) && !slices.Contains(skip, n.Name)
-	})
+	var external []string
+	for i := range list.Items {
+		if n := &list.Items[i]; fleet.IsExternal(n) {
+			external = append(external, n.Name)
+		}
+	}
+	i := slices.IndexFunc(external, func(name string) bool { return !slices.Contains(skip, name) })
 	if i < 0 {
 		return nil
 	}
-	return finding.Refusedf("roll back: Node/%s is in external mode, and the cluster has no record", list.Items[i].Name).
-		WithHint("run `ccmadm adopt` to write the record again, then `ccmadm leave`; nothing was changed")
+	refused := finding.Refusedf("remove what was applied: Node/%s is in external mode, and the cluster has no record", external[i])
+	if open != nil && directionOf(open) == journal.CommandLeave && hasStep(open, removeObjects().Name) {
+		return refused.WithHint("run %d was interrupted while it removed objects, its last step: `ccmadm leave --skip %s` ends it, and "+
+			"leaves external mode on there; nothing was changed", open.ID, strings.Join(external, ","))
+	}
+	return refused.WithHint("run `ccmadm adopt` to write the record again, then `ccmadm leave`; nothing was changed")
 }
