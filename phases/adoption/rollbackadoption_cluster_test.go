@@ -2,7 +2,6 @@ package adoption
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -251,43 +250,6 @@ func wayBack(t *testing.T, client kubernetes.Interface) (*workflow.Inputs, []wor
 		t.Fatal(err)
 	}
 	return o, list
-}
-
-// says answers a question, after something else has happened.
-type says struct{ first func() }
-
-func (s says) Read(p []byte) (int, error) {
-	s.first()
-	return copy(p, "y\n"), io.EOF
-}
-
-// While rollback asks, adopt may publish the record on another control plane: that cluster keeps its manager.
-func TestCluster_Rollback_AdoptedWhileItAsks(t *testing.T) {
-	m, client := plain(t)
-	adopt := workflow.Inputs{
-		Command: "adopt", Operation: &Adoption{Yes: true}, Request: workflow.Request{Flags: config.CloudConfiguration{Provider: "onprem"}},
-	}
-	cutAdoption(t, m, client, adopt, Adopt()[:6])
-	maps := client.CoreV1().ConfigMaps("kube-system")
-	rec, err := maps.Get(t.Context(), v1alpha1.RecordName, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := maps.Delete(t.Context(), v1alpha1.RecordName, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	o, list := wayBack(t, client)
-	r, out := adoption(t, m, *o, Adoption{Leave: true})
-	r.In = says{func() {
-		rec.ResourceVersion, rec.UID = "", ""
-		if _, err := maps.Create(t.Context(), rec, metav1.CreateOptions{}); err != nil {
-			t.Error(err)
-		}
-	}}
-	phasestest.WantError(t, r.Do(t.Context(), list), "another run has published the cluster's record", finding.ExitRefused)
-	if got := phasestest.Managers(t, client, m); got == "" {
-		t.Errorf("the manager is gone\n%s", out)
-	}
 }
 
 // A cluster whose record was lost is not one whose adoption had only begun.

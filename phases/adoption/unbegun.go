@@ -2,6 +2,7 @@ package adoption
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -81,6 +82,9 @@ func removeUnbegun(ctx context.Context, r *workflow.Run, client kubernetes.Inter
 			return err
 		}
 	}
+	if err := refuseNewRecord(ctx, r, client); err != nil { // the question may have waited for long
+		return err
+	}
 	before := ""
 	if open != nil && directionOf(open) == journal.CommandLeave {
 		before = open.Before // the record that the interrupted run has removed leads back from this one
@@ -88,7 +92,7 @@ func removeUnbegun(ctx context.Context, r *workflow.Run, client kubernetes.Inter
 	if err := workflow.OpenRun(ctx, r, client, before); err != nil {
 		return err
 	}
-	if err := refuseNewRecord(ctx, client); err != nil {
+	if err := refuseNewRecord(ctx, r, client); err != nil {
 		return err
 	}
 	if len(subjects) == 0 {
@@ -105,13 +109,15 @@ func removeUnbegun(ctx context.Context, r *workflow.Run, client kubernetes.Inter
 	}, "", "ccmadm adopt")
 }
 
-// refuseNewRecord finds a record that another run has published before this one held the journal's Lease: that cluster is adopted, and
-// is not to lose its manager.
-func refuseNewRecord(ctx context.Context, client kubernetes.Interface) error {
+// refuseNewRecord finds a record that another run has published since this one looked for it: that cluster is adopted, and is not to
+// lose its manager. Where this run has begun in the journal it ends there: nothing is left to go on with.
+func refuseNewRecord(ctx context.Context, r *workflow.Run, client kubernetes.Interface) error {
 	switch _, err := workflow.AskRecord(ctx, client); {
 	case err == nil:
-		return finding.Refusedf("begin: another run has published the cluster's record since this run looked for it").
-			WithHint("ccmadm journal shows it; run the same command again. Nothing was changed")
+		return errors.Join(
+			finding.Refusedf("begin: another run has published the cluster's record since this run looked for it").
+				WithHint("ccmadm journal shows it; run the same command again. Nothing was changed"),
+			r.Close(ctx))
 	case !apierrors.IsNotFound(err):
 		return finding.Refusedf("compare with the cluster's record: %w", err).WithHint("nothing was changed")
 	}
