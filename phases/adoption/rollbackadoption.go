@@ -130,15 +130,17 @@ func takenOut(runs []journal.Run, run *journal.Run) map[string]bool {
 	return names
 }
 
-// leavesOf are a run of leave, those before it that did not come to their end, and those after it, newest first.
+// leavesOf are a run of leave, those before it that did not come to their end, and those after it, newest first. Where none of them
+// has a step, the one before has come to its end while the next waited for it, and is among them.
 func leavesOf(runs []journal.Run, run *journal.Run) (leaves []journal.Run) {
+	stepped := false
 	for _, r := range slices.Backward(runs) {
 		is := directionOf(&r) == journal.CommandLeave
-		if r.Shortened || r.ID < run.ID && (!is || r.State == journal.Done) {
+		if r.Shortened || r.ID < run.ID && (!is || r.State == journal.Done && stepped) {
 			break
 		}
 		if is {
-			leaves = append(leaves, r)
+			leaves, stepped = append(leaves, r), stepped || len(r.Steps) > 0
 		}
 	}
 	return leaves

@@ -49,6 +49,13 @@ func back(t *testing.T, m *machine.Machine, client kubernetes.Interface) {
 // cutAdoption runs the first phases of adopt or leave, and leaves them as a process that is killed does.
 func cutAdoption(t *testing.T, m *machine.Machine, client kubernetes.Interface, o workflow.Inputs, list []workflow.Phase) {
 	t.Helper()
+	beginAdoption(t, m, o, list)
+	phasestest.Abandon(t, client)
+}
+
+// beginAdoption runs the first phases of adopt or leave, and is alive.
+func beginAdoption(t *testing.T, m *machine.Machine, o workflow.Inputs, list []workflow.Phase) *workflow.Run {
+	t.Helper()
 	o.Existing = true
 	r, out := phasestest.Run{Inputs: o}.Must(t, m)
 	for _, p := range list {
@@ -59,7 +66,7 @@ func cutAdoption(t *testing.T, m *machine.Machine, client kubernetes.Interface, 
 			t.Fatalf("%s: %v\n%s", p.Name, err, out)
 		}
 	}
-	phasestest.Abandon(t, client)
+	return r
 }
 
 // A run of adopt that was cut short behind any phase is led back to a cluster without ccmadm, and one of leave to what
@@ -333,5 +340,15 @@ func TestNeverExternal(t *testing.T) {
 	}
 	if got := neverExternal(list, takenOut(runs, &runs[3])); len(got) != 2 || got[0] != "w4" || got[1] != "w5" {
 		t.Errorf("left as they are: %v", got)
+	}
+	// The next one has waited for a run that has come to its end, and had nothing to do.
+	runs[3].State = journal.Done
+	runs = append(runs, journal.Run{ID: 5, Command: "leave", State: journal.Done})
+	if got := takenOut(runs, &runs[4]); len(got) != 2 || !got["w1"] || !got["w2"] {
+		t.Errorf("taken out were %v", got)
+	}
+	runs[4].Steps = []journal.Step{step("w5")}
+	if got := takenOut(runs, &runs[4]); len(got) != 1 || !got["w5"] {
+		t.Errorf("the last one alone has taken out %v", got)
 	}
 }

@@ -95,6 +95,16 @@ func removeUnbegun(ctx context.Context, r *workflow.Run, client kubernetes.Inter
 	if err := refuseNewRecord(ctx, r, client); err != nil {
 		return err
 	}
+	if open != nil {
+		ended, err := workflow.HasEnded(ctx, client, open)
+		if err != nil {
+			return err
+		}
+		if ended {
+			r.Sayf("run %d of the journal has ended since this run looked for it: nothing was changed", open.ID)
+			return nil
+		}
+	}
 	if len(subjects) == 0 {
 		workflow.SayClosed(r, open)
 		return nil

@@ -97,3 +97,34 @@ func TestCluster_Rollback_AdoptedMeanwhile(t *testing.T) {
 		})
 	}
 }
+
+// A leave that is alive behind the cluster's record, and comes to its end while the next one waits for it, was not cut short; and it is
+// what the way back goes by.
+func TestCluster_Leave_EndsWhileTheNextWaits(t *testing.T) {
+	m, client := plain(t)
+	cutAdoption(t, m, client, adoptOnprem(), Adopt()[:6])
+	leave := workflow.Inputs{Command: "leave", Operation: &Adoption{Leave: true, Yes: true}}
+	alive := beginAdoption(t, m, leave, Leave())
+	list, err := Ending(t.Context(), client)
+	if err != nil || list == nil {
+		t.Fatalf("%v, %v", list, err)
+	}
+	r, out := adoption(t, m, leave, Adoption{Leave: true, Yes: true})
+	atTheLease(t, m, func() {
+		if err := alive.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	err = r.Do(t.Context(), list)
+	if err != nil || !strings.Contains(out.String(), "has ended since this run looked for it") || strings.Contains(out.String(), "closed") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	runs, text := phasestest.JournalOf(t)
+	last := phasestest.Newest(runs)
+	if leaves := leavesOf(runs, last); last.State != journal.Done || len(last.Steps) > 0 || len(leaves) != 2 || len(leaves[1].Steps) == 0 {
+		t.Errorf("the journal says\n%s", text)
+	}
+	if o, _ := wayBack(t, client); o.Flags.Provider != "onprem" {
+		t.Errorf("the way back has provider %q\n%s", o.Flags.Provider, text)
+	}
+}

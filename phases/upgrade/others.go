@@ -209,8 +209,11 @@ func (u *upgrader) closeWorkers(ctx context.Context) error {
 	if err := u.beginWorkers(ctx); err != nil {
 		return stoppedHere(u.r.Host, err)
 	}
-	u.r.Sayf("run %d of the journal was cut short or failed, and no worker is left: closed", last.ID)
-	return u.r.Close(ctx)
+	ended, err := workflow.HasEnded(ctx, u.client, &last)
+	if err == nil && !ended {
+		u.r.Sayf("run %d of the journal was cut short or failed, and no worker is left: closed", last.ID)
+	}
+	return errors.Join(err, u.r.Close(ctx))
 }
 
 // goesOn says how to go on and how to go back.

@@ -11,12 +11,15 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/ccmadm/ccmadm/api/finding"
@@ -347,5 +350,37 @@ func TestCluster_UpgradeVia_NoWorkerIsLeft(t *testing.T) {
 	}
 	if runs, text := phasestest.JournalOf(t); len(runs) != count {
 		t.Errorf("once more: the journal says\n%s", text)
+	}
+}
+
+// A run for workers that comes to its end while the next one waits for it was not cut short.
+func TestCluster_UpgradeVia_EndsWhileTheNextWaits(t *testing.T) {
+	v := newDriven(t)
+	r, out, _ := v.begun(t, Upgrade{Version: "v1.36.3"})
+	here, err := workflow.NodeName(r.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	alive, err := journal.Open(t.Context(), v.client, journal.Run{Command: "upgrade workers v1.36.3", Machine: here})
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := sync.OnceFunc(func() {
+		if err := alive.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	config := phasestest.Proxied(t, func(_ http.ResponseWriter, r *http.Request) bool {
+		if strings.Contains(r.URL.Path, "/kube-system/leases") {
+			end()
+		}
+		return false
+	})
+	u := &upgrader{r: r, op: &Upgrade{target: version.MustParseGeneric("1.36.3")}, client: kubernetes.NewForConfigOrDie(config)}
+	if err := u.closeWorkers(t.Context()); err != nil || strings.Contains(out.String(), "closed") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if runs, text := phasestest.JournalOf(t); len(runs) != 2 || runs[0].State != journal.Done || runs[1].State != journal.Done {
+		t.Errorf("the journal says\n%s", text)
 	}
 }

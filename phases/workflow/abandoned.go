@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/ccmadm/ccmadm/machine"
 	"github.com/ccmadm/ccmadm/phases/journal"
@@ -61,6 +62,12 @@ func SayClosed(r *Run, last *journal.Run) {
 		return
 	}
 	r.Sayf("run %d of the journal was cut short or failed, and nothing was left to change: closed", last.ID)
+}
+
+// HasEnded reads the journal again, and tells whether a run has succeeded since it was found there without an end.
+func HasEnded(ctx context.Context, client kubernetes.Interface, run *journal.Run) (bool, error) {
+	runs, err := journal.Read(ctx, client)
+	return slices.ContainsFunc(runs, func(r journal.Run) bool { return r.ID == run.ID && r.State == journal.Done }), err
 }
 
 // LeftOpen returns the newest run that may change settings, if it is one of the commands and has not succeeded. Nothing may be left of
