@@ -71,6 +71,8 @@ type Announcer struct {
 	interfaces []v1alpha1.AgentInterface
 	usable     map[string]sameLink // those, and others without an address
 	read       bool                // interfaces were, at least once
+	whole      bool                // also all of their addresses, or they change all the time: reports may have them
+	partials   int                 // readings in a row that were partial; only the goroutine that reads has it
 	segments   map[string]*segment
 	owned      map[netip.Addr]*ownership
 	unable     map[netip.Addr]quorum.Instant // addresses that are left to other Nodes, and when to try again to answer for them

@@ -131,6 +131,49 @@ func TestL2_InterfaceChangesWhileAddressesDo(t *testing.T) {
 	is(true)
 }
 
+// An agent that starts while addresses change reports its interfaces, and the addresses for which its kernel answers, after the first list that
+// is whole, and after some time without one.
+func TestL2_FirstListIsPartial(t *testing.T) {
+	host := newLAN(t).plug("a", 1)
+	waitFor(t, 20*time.Second, func() bool { // it has a carrier by then
+		r, err := readKernel(host, listAddresses)
+		return err == nil && len(r.interfaces) > 0
+	})
+	for _, tt := range []struct {
+		name     string
+		partials int // before the list that is whole; tellPartial: there is none
+	}{{"one partial list", 1}, {"no whole list", tellPartial}} {
+		t.Run(tt.name, func(t *testing.T) {
+			changes := 0
+			l2 := New(Options{
+				Node: "a", Key: bytes.Repeat([]byte{7}, 32), Port: v1alpha1.HeartbeatPort, Changed: func() { changes++ }, Namespace: host,
+				Log: logr.Discard(),
+			})
+			reports := func() bool {
+				status := v1alpha1.NodeAgentStatus{}
+				l2.Report(&status)
+				return len(status.Interfaces) > 0
+			}
+			l2.addresses = func() ([]netlink.Addr, error) {
+				found, err := listAddresses()
+				return found, errors.Join(err, netlink.ErrDumpInterrupted)
+			}
+			for range min(tt.partials, tellPartial-1) {
+				if _, err := l2.readInterfaces(); err == nil || reports() {
+					t.Fatalf("after a partial list it reports interfaces, or there is no error: %v", err)
+				}
+			}
+			if tt.partials < tellPartial {
+				l2.addresses = listAddresses
+			}
+			changes = 0
+			if _, err := l2.readInterfaces(); !reports() || changes == 0 {
+				t.Errorf("at last it reports none, or not at once: %d changes, %v", changes, err)
+			}
+		})
+	}
+}
+
 // What a partial reading lacks is as it was, if its interface is.
 func TestReading_Complete(t *testing.T) {
 	eth0, eth1 := sameLink{2, "02:00:00:00:00:02"}, sameLink{3, "02:00:00:00:00:03"}

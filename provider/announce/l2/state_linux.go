@@ -29,7 +29,7 @@ const (
 // thousands of addresses, such as kube-proxy in mode ipvs has, it takes as long as heartbeats are apart, and changes come by the thousand.
 func (l *Announcer) readAlways(ctx context.Context) {
 	wake(l.refresh)
-	for partials := 0; ; {
+	for {
 		select {
 		case <-ctx.Done():
 			return
@@ -37,12 +37,9 @@ func (l *Announcer) readAlways(ctx context.Context) {
 		}
 		began := time.Now()
 		pause := time.Duration(0)
-		partial, err := l.readInterfaces()
-		if partial {
-			partials++
+		partials, err := l.readInterfaces()
+		if partials > 0 {
 			pause = readPartial
-		} else {
-			partials = 0
 		}
 		if err != nil {
 			wake(l.refresh)
@@ -50,7 +47,7 @@ func (l *Announcer) readAlways(ctx context.Context) {
 		switch {
 		case partials == tellPartial:
 			l.Log.Error(err, "Cannot read all addresses: they change all the time; keeping the previous ones of interfaces that are there")
-		case err != nil && !partial:
+		case err != nil && partials == 0:
 			l.Log.Error(err, "Cannot read interfaces; keeping the previous ones")
 			pause = readAgain
 		}
@@ -77,19 +74,28 @@ func (l *Announcer) followInterfaces(ctx context.Context) {
 	}
 }
 
-// readInterfaces takes in what the kernel has. A partial reading is taken in as far as it goes, beside the error.
-func (l *Announcer) readInterfaces() (partial bool, err error) {
+// readInterfaces takes in what the kernel has, and returns how many readings in a row have been partial. Such a one is taken in as far as
+// it goes, beside the error.
+func (l *Announcer) readInterfaces() (partials int, err error) {
 	r, err := readKernel(l.Namespace, l.addresses)
 	if err != nil && !r.partial {
-		return false, err
+		l.partials = 0
+		return 0, err
 	}
 	if r.partial && l.read { // without the lock, for thousands of addresses: nobody else writes these
 		r.complete(reading{interfaces: l.interfaces, usable: l.usable, local: l.local})
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.partials++; !r.partial {
+		l.partials = 0
+	}
+	if !l.whole && (!r.partial || l.partials >= tellPartial) {
+		l.whole = true
+		l.Changed()
+	}
 	l.takeIn(&r)
-	return r.partial, err
+	return l.partials, err
 }
 
 // takeIn closes segments of interfaces that are gone or are others now.
@@ -221,7 +227,7 @@ func (l *Announcer) Answerable(address netip.Addr) error {
 func (l *Announcer) Report(status *v1alpha1.NodeAgentStatus) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.read {
+	if l.whole {
 		status.Interfaces = slices.Clone(l.interfaces)
 	}
 	status.Draining = status.Draining || l.quorum.Draining(l.Node)
@@ -229,7 +235,7 @@ func (l *Announcer) Report(status *v1alpha1.NodeAgentStatus) {
 	if l.view == nil {
 		return
 	}
-	if l.read {
+	if l.whole {
 		status.KernelAnswers = l.tellKernel()
 	}
 	for _, c := range l.view.Claims {
