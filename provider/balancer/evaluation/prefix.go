@@ -27,7 +27,7 @@ type PrefixVote struct {
 	// present prefix. Seen says that more than half of the Nodes have an address with the present prefix, also one that is deprecated.
 	Beside []netip.Prefix
 	Seen   bool
-	// Together says that one interface has several of them, or that the pool names but one: to name one does not help.
+	// Together says that one interface has two of them, or that the pool names but one: to name one does not help.
 	Together bool
 }
 
@@ -42,7 +42,8 @@ func VoteOnPrefix(pool *v1alpha1.AddressPool, hosts []*allocator.Host, reported,
 		reports[agent.Name] = agent
 	}
 	present := allocator.PrefixOf(pool)
-	voices, beside, together, seen := map[netip.Prefix]int{}, map[netip.Prefix]int{}, map[netip.Prefix]int{}, 0
+	voices, beside, seen := map[netip.Prefix]int{}, map[netip.Prefix]int{}, 0
+	var places []map[netip.Prefix]place
 	for _, h := range mayAnnounce(pool, hosts, has) {
 		v.Nodes++
 		agent := reports[h.Name]
@@ -54,13 +55,11 @@ func VoteOnPrefix(pool *v1alpha1.AddressPool, hosts []*allocator.Host, reported,
 		if has {
 			seen++
 		}
+		places = append(places, found)
 		for prefix, where := range found {
 			voices[prefix]++
 			if has && where.elsewhere {
 				beside[prefix]++
-			}
-			if where.together {
-				together[prefix]++
 			}
 		}
 	}
@@ -70,13 +69,28 @@ func VoteOnPrefix(pool *v1alpha1.AddressPool, hosts []*allocator.Host, reported,
 			if 2*(n-beside[prefix]) <= v.Nodes {
 				v.Beside = append(v.Beside, prefix)
 			}
-			v.Together = v.Together || 2*together[prefix] > v.Nodes
 		}
 	}
-	v.Together = v.Together || len(pool.Spec.Interfaces) == 1
+	v.Together = len(pool.Spec.Interfaces) == 1 || v.together(places)
 	slices.SortFunc(v.Majority, netip.Prefix.Compare)
 	v.Seen = 2*seen > v.Nodes
 	return v
+}
+
+// together reports whether more than half of the Nodes have one of these prefixes on an interface with another one of them. Others, such as
+// that of each Node alone, do not matter.
+func (v *PrefixVote) together(places []map[netip.Prefix]place) bool {
+	return slices.ContainsFunc(v.Majority, func(prefix netip.Prefix) bool {
+		n := 0
+		for _, found := range places {
+			if slices.ContainsFunc(found[prefix].on, func(interfaceHas map[netip.Prefix]bool) bool {
+				return slices.ContainsFunc(v.Majority, func(other netip.Prefix) bool { return other != prefix && interfaceHas[other] })
+			}) {
+				n++
+			}
+		}
+		return 2*n > v.Nodes
+	})
 }
 
 // mayAnnounce are the Nodes with an agent that the pool selects. Where Nodes with the label that excludes them do not announce, they have no
@@ -105,8 +119,11 @@ func mayAnnounce(pool *v1alpha1.AddressPool, hosts []*allocator.Host, agents map
 	return eligible
 }
 
-// place says of a prefix of a Node that it is on no interface which has the present prefix, and that it is on one with others.
-type place struct{ elsewhere, together bool }
+// place says of a prefix of a Node that it is on no interface which has the present prefix, and what the interfaces have that it is on.
+type place struct {
+	elsewhere bool
+	on        []map[netip.Prefix]bool
+}
 
 // prefixesOf are those of the addresses of a Node that the Internet routes and that are not deprecated, on the interfaces of the pool. A
 // unique local address is of no provider, and does not change. An address of pods says nothing of the network. Has says that an interface
@@ -138,7 +155,7 @@ func prefixesOf(
 		has = has || here
 		for prefix := range preferred {
 			where, known := found[prefix]
-			found[prefix] = place{!here && (where.elsewhere || !known), where.together || len(preferred) > 1}
+			found[prefix] = place{!here && (where.elsewhere || !known), append(where.on, preferred)}
 		}
 	}
 	return found, has

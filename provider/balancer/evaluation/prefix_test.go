@@ -216,6 +216,11 @@ func TestVoteOnPrefix_TwoOnOneInterface(t *testing.T) {
 				{eth0("2001:db8:3::1/64", "2001:db8:2::1/64")}, {eth0("2001:db8:3::2/64"), eth1}, {eth0("2001:db8:3::3/64"), eth1},
 			}, nil, several,
 		},
+		{
+			"each Node has one of its own beside one of them", [][]v1alpha1.AgentInterface{
+				{eth0("2001:db8:3::1/64", "2001:db8:11::1/64"), eth1}, {eth0("2001:db8:3::2/64", "2001:db8:12::1/64"), eth1},
+			}, nil, several,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			const before = "2001:db8:1::/64"
