@@ -56,7 +56,7 @@ func TestFollow_OtherFamily(t *testing.T) {
 	w.settled(t)
 	w.pools = append(w.pools, addressPool("lan", "192.0.2.50"))
 	w.settled(t)
-	want := "AddressInUse: the prefix of AddressPool/home is now 2001:db8:2::/64: 2001:db8:2::5 is the InternalIP of Node/"
+	want := "AddressInUse: the prefix of AddressPool/home is now 2001:db8:2::/64: 2001:db8:1::5 stays: 2001:db8:2::5 is the InternalIP of Node/"
 	if got := w.says("web"); w.has("web") != "2001:db8:1::5,192.0.2.50" || !strings.HasPrefix(got, want) {
 		t.Errorf("it has %q, and says %q", w.has("web"), got)
 	}

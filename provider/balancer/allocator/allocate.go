@@ -50,6 +50,7 @@ func Allocate(s *Snapshot) *Plan {
 			as.fail(as.stays)
 		}
 		a.allOrNone(as)
+		as.tellKept(a)
 	}
 	a.settle()
 	a.renew()

@@ -287,7 +287,7 @@ func (as *Assignment) follow(a *allocation) {
 		problem := a.takeOwn(as, next)
 		as.By[true] = address
 		if problem != nil {
-			as.stays = problem.ID.Errorf("the prefix of AddressPool/%s is now %s: %w", p.Name, p.prefix, problem)
+			as.stays = problem
 			return
 		}
 		if c := a.Claims[next]; c.Object == nil {
@@ -302,6 +302,27 @@ func (as *Assignment) follow(a *allocation) {
 		return
 	}
 	as.Follows = fmt.Sprintf("the prefix of AddressPool/%s is now %s: %s replaces %s once an agent announces it", p.Name, p.prefix, next, address)
+}
+
+// tellKept puts before what is wrong with a Service the address that it has of a pool with prefixes all the same: if that comes under a former
+// prefix, and its claim is lost, keptFrom reads whose it is.
+func (as *Assignment) tellKept(a *allocation) {
+	address, has := as.By[true]
+	if as.Problem == nil || !has {
+		return
+	}
+	p := poolNamed(a.Pools, a.Claims[address].Pool)
+	if p == nil || p.hosts == nil || !p.hosts.Contains(hostPart(address, int(p.Spec.DynamicPrefix.Length))) {
+		return
+	}
+	is := "not usable"
+	if p.prefix.IsValid() {
+		is = p.prefix.String()
+	}
+	if !p.Set.Contains(address) {
+		is = "now " + is
+	}
+	as.Problem = as.Problem.ID.Errorf("the prefix of AddressPool/%s is %s: %s stays: %w", p.Name, is, address, as.Problem)
 }
 
 // tellFollowed says which address a Service has had that the present one replaces, until it was told.

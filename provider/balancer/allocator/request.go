@@ -151,22 +151,30 @@ const (
 	OutOfPoolReason = "OutOfPool"
 )
 
+// OutOfPools is what the condition says of an address that stays though no pool has it.
+const OutOfPools = " is in no AddressPool"
+
 // Condition is the one of ours; nil: nothing was said of the Service.
 func Condition(service *corev1.Service) *metav1.Condition {
 	return meta.FindStatusCondition(service.Status.Conditions, v1alpha1.LoadBalancerReady)
 }
 
-// saidToBeClaimed tells whether the last that we have said of a Service is that it has claimed addresses, or what keeps packets from this one,
-// or from that which is to replace it. In such a message the first two parts are ours; what users write may be quoted after them.
-func saidToBeClaimed(service *corev1.Service, address netip.Addr) bool {
+// SaidToBeClaimed tells whether the last that we have said of a Service is that it has claimed addresses, that it keeps this one, or what keeps
+// packets from this one, or from that which is to replace it. In such a message the first two parts are ours; what users write may be quoted
+// after them.
+func SaidToBeClaimed(service *corev1.Service, address netip.Addr) bool {
 	c := Condition(service)
 	switch {
 	case c == nil:
 		return false
 	case c.Status == metav1.ConditionTrue:
 		return slices.Contains([]string{AnnouncedReason, OutOfPoolReason}, c.Reason)
-	case !slices.ContainsFunc([]finding.ID{finding.NotAnnounced, finding.AddressConflict, finding.AgentSilent, finding.NoReadyEndpoint},
-		func(id finding.ID) bool { return id.Kind().Reason == c.Reason }):
+	}
+	if _, kept := keptFrom(c, address); kept {
+		return true
+	}
+	if !slices.ContainsFunc([]finding.ID{finding.NotAnnounced, finding.AddressConflict, finding.AgentSilent, finding.NoReadyEndpoint},
+		func(id finding.ID) bool { return id.Kind().Reason == c.Reason }) {
 		return false
 	}
 	parts := strings.SplitN(c.Message, "; ", 3)
@@ -213,25 +221,41 @@ func (as *Assignment) lostClaims(s *Snapshot) []*Claim {
 	return list
 }
 
-// formerPool is the pool that a published address is from whose prefix is another one now, or not known: a pool that has its host
-// part, rather one that gives the Service addresses. Nil: it is in a pool, or may be a Node's or another implementation's, or of a
-// pool that is gone.
+// formerPool is the pool that a published address is from whose prefix is another one now, or not known: the one that our condition names,
+// or else the only one that has its host part and may give the Service addresses. Nil: the address is in a pool, our condition does not speak
+// of it, or more than one pool could be meant, or one that is gone.
 func (as *Assignment) formerPool(s *Snapshot, address netip.Addr) *Pool {
+	if !address.Is6() || PoolOf(s.Pools, address) != nil || !SaidToBeClaimed(as.Service, address) {
+		return nil
+	}
 	said := Condition(as.Service)
-	if said == nil || said.Reason == NodeIPReason || said.Reason == OutOfPoolReason || !address.Is6() || PoolOf(s.Pools, address) != nil {
+	if name, kept := keptFrom(said, address); kept {
+		if p := poolNamed(s.Pools, name); p != nil && p.Spec.DynamicPrefix != nil {
+			return p
+		}
+		return nil
+	}
+	if said.Reason == OutOfPoolReason || strings.Contains(said.Message, address.String()+OutOfPools) {
 		return nil
 	}
 	var found *Pool
 	for _, p := range s.Pools {
-		if p.hosts == nil || !p.hosts.Contains(hostPart(address, int(p.Spec.DynamicPrefix.Length))) {
-			continue
-		}
-		if as.mayBeOf(p, s) && p.gives() {
-			return p
-		}
-		if found == nil || !as.mayBeOf(found, s) && as.mayBeOf(p, s) {
+		switch {
+		case p.hosts == nil || !p.hosts.Contains(hostPart(address, int(p.Spec.DynamicPrefix.Length))) || !as.mayBeOf(p, s):
+		case found != nil:
+			return nil
+		default:
 			found = p
 		}
 	}
 	return found
+}
+
+// keptFrom is the pool by whose prefix a Service has the address, by what the condition says. Only tellKept begins a message so: what users
+// write is quoted after that.
+func keptFrom(said *metav1.Condition, address netip.Addr) (string, bool) {
+	text, is := strings.CutPrefix(said.Message, "the prefix of AddressPool/")
+	name, text, named := strings.Cut(text, " is ")
+	_, text, _ = strings.Cut(text, ": ")
+	return name, is && named && strings.HasPrefix(text, address.String()+" stays: ")
 }

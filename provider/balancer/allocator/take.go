@@ -324,13 +324,12 @@ func (a *allocation) restore(as *Assignment, ipv6 bool) {
 }
 
 // restorable are the published addresses that a Service had by its annotation, too. Tenants write annotations, and no status; there the
-// addresses of Nodes are, too, and those from another implementation, so that what is in no pool has to be what our condition speaks of, or
-// under a former prefix of a pool.
+// addresses of Nodes are, too, and those from another implementation, so that what is in no pool has to be what our condition speaks of.
 func (as *Assignment) restorable(s *Snapshot) []netip.Addr {
 	allocated := Earlier(as.Service, false)
 	return slices.DeleteFunc(Earlier(as.Service, true), func(address netip.Addr) bool {
 		return !slices.Contains(allocated, address) || s.Nodes[address] ||
-			PoolOf(s.Pools, address) == nil && !saidToBeClaimed(as.Service, address) && as.formerPool(s, address) == nil
+			PoolOf(s.Pools, address) == nil && !SaidToBeClaimed(as.Service, address)
 	})
 }
 

@@ -158,6 +158,7 @@ func (e *Inputs) claimed(as *allocator.Assignment, st *Status) {
 		return
 	}
 	if st.Problem = e.silence(as, st.Complete); st.Problem != nil || !st.Complete || e.waiting(as) {
+		e.sayWhere(as, st)
 		return
 	}
 	if st.Problem = e.behind(as); st.Problem != nil {
@@ -173,6 +174,23 @@ func (e *Inputs) claimed(as *allocator.Assignment, st *Status) {
 		announced += ", also for packets from its pods"
 	}
 	st.says(metav1.ConditionTrue, allocator.AnnouncedReason, announced+e.failingHooks(addresses)+also(st.Remark)+also(as.Follows), e.Now)
+}
+
+// sayWhere has the condition of a Service without announced addresses name those that it has, also while it speaks of others that these have
+// replaced: claims that are lost are restored by that.
+func (e *Inputs) sayWhere(as *allocator.Assignment, st *Status) {
+	said, addresses := allocator.Condition(as.Service), as.Addresses()
+	named := func(address netip.Addr) bool { return allocator.SaidToBeClaimed(as.Service, address) }
+	if st.Problem == nil && st.Complete && said != nil && said.Status == metav1.ConditionFalse && !slices.ContainsFunc(addresses, named) {
+		var names []string
+		for _, address := range addresses {
+			names = append(names, address.String())
+		}
+		st.Problem = finding.NotAnnounced.Errorf("no agent announces %s yet", strings.Join(names, " and "))
+	}
+	if out := e.outOfPool(as); out != "" && st.Problem != nil {
+		st.Problem = st.Problem.ID.Errorf("%w; %s", st.Problem, out)
+	}
 }
 
 // also adds to a message what there is to say beside.
@@ -208,7 +226,7 @@ func (e *Inputs) outOfPool(as *allocator.Assignment) string {
 		case slices.ContainsFunc(e.Pools, in):
 			continue
 		case as.Request.Pool == "":
-			return address.String() + " is in no AddressPool"
+			return address.String() + allocator.OutOfPools
 		}
 		return address.String() + " is not in AddressPool/" + as.Request.Pool
 	}
