@@ -1,6 +1,7 @@
 package balancer
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
@@ -113,6 +115,25 @@ func TestFollow_LostOfPoolThatIsGone(t *testing.T) {
 	w.settled(t)
 	if w.has("web") != before || w.poolOf(before) != "" {
 		t.Errorf("it has %q, before %q, and says %q; claims %v", w.has("web"), before, w.says("web"), w.live())
+	}
+}
+
+// TestFollow_OtherPoolOnce: a Service that requests another pool has its address of that, though the write of its status fails, and both
+// pools have the host part.
+func TestFollow_OtherPoolOnce(t *testing.T) {
+	w := newWorld(dynamicPool("a", "2001:db8:1::/64", "::5"), dynamicPool("b", "2001:db8:b::/64", "::5"))
+	w.add("web", ofIPv6, annotated(v1alpha1.PoolAnnotation, "a"))
+	w.settled(t)
+	inPrefix(w.pools[0], "")
+	w.told(under1)
+	w.service("web").Annotations[v1alpha1.PoolAnnotation] = "b"
+	w.service("web").Annotations[v1alpha1.ReassignAnnotation] = "true"
+	for _, do := range w.claimSteps(allocator.Allocate(w.snapshot())) {
+		do()
+	}
+	as := allocator.Allocate(w.snapshot()).Services[types.NamespacedName{Namespace: "default", Name: "web"}]
+	if got := as.By[true]; got != netip.MustParseAddr("2001:db8:b::5") || as.Problem != nil || !as.Moot {
+		t.Errorf("it has %s, and the request for another one is done: %t; %v", got, as.Moot, as.Problem)
 	}
 }
 

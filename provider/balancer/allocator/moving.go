@@ -340,9 +340,12 @@ func (as *Assignment) tellFollowed(pools []*Pool) {
 }
 
 // publishedFirst reports whether the address is published, and the one that the Service has instead is not: that has the same host part under
-// another prefix, and was not announced yet.
+// another prefix, and was not announced yet. A Service that requests another pool than that of both does not go back.
 func (as *Assignment) publishedFirst(a *allocation, address netip.Addr) bool {
 	own, published := as.By[true], Earlier(as.Service, true)
+	if as.Request.Pool != "" && as.Request.Pool != a.Claims[own].Pool {
+		return false
+	}
 	return a.Claims[own].Probed.IsZero() && !a.Announced[own] && slices.Contains(published, address) && !slices.Contains(published, own) &&
 		a.sameHost(own, address)
 }

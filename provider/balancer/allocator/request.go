@@ -194,10 +194,14 @@ func (as *Assignment) requestedUnder(a *allocation, published netip.Addr) bool {
 	return ok && next == wanted
 }
 
-// sameHost reports whether both addresses have one host part of the pool that the claim of the first one is from.
+// sameHost reports whether both addresses have one host part of the pool that the claim of the first one is from. The claim of the other one,
+// which may have been released or lost, is of no other pool.
 func (a *allocation) sameHost(own, other netip.Addr) bool {
 	p := poolNamed(a.Pools, a.Claims[own].Pool)
 	if p == nil || p.hosts == nil || !own.Is6() || !other.Is6() {
+		return false
+	}
+	if c := a.Claims[other]; c != nil && c.Pool != p.Name {
 		return false
 	}
 	length := int(p.Spec.DynamicPrefix.Length)
