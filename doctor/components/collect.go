@@ -171,8 +171,8 @@ func Owner(p *corev1.Pod) (kind, name string) {
 	return "", ""
 }
 
-// static are the components that run as static pods.
-func static() []string {
+// Static are the components that run as static pods.
+func Static() []string {
 	var names []string
 	for _, c := range Expected() {
 		if c.Place == EachControlPlane {

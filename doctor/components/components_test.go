@@ -43,7 +43,7 @@ func newWorld() *world {
 		n.Labels = map[string]string{corev1.LabelOSStable: "linux"}
 		if strings.HasPrefix(name, "cp") {
 			n.Labels[v1alpha1.ControlPlaneLabel] = ""
-			for _, component := range static() {
+			for _, component := range Static() {
 				p := newPod(component+"-"+name, name)
 				p.Labels = map[string]string{v1alpha1.ComponentLabel: component}
 				p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"}

@@ -278,7 +278,7 @@ const (
 
 // isStatic tells whether a static pod is one that kubeadm writes.
 func isStatic(p *corev1.Pod) bool {
-	return slices.Contains(static(), p.Labels[v1alpha1.ComponentLabel])
+	return slices.Contains(Static(), p.Labels[v1alpha1.ComponentLabel])
 }
 
 func readySince(p *corev1.Pod) time.Time {

@@ -88,7 +88,12 @@ func (s *Snapshot) timeOf(line string) time.Time {
 // lately tells whether a manager has written a line in this round of its questions about Nodes or in the one before: what is older may
 // be over.
 func (s *Snapshot) lately(m *manager, at time.Time) bool {
-	return !at.IsZero() && s.since(at).Abs() < m.round()+answered
+	return s.within(at, m.round()+answered)
+}
+
+// within tells whether a line is of the last time, by its time; of one without, nothing is known.
+func (s *Snapshot) within(at time.Time, last time.Duration) bool {
+	return !at.IsZero() && s.since(at).Abs() < last
 }
 
 // longestHeld is for how long a line at most tells what is wrong now, however long the rounds are.
@@ -102,8 +107,7 @@ func (s *Snapshot) holds(m *manager, line string) bool {
 	if ofRound.MatchString(line) {
 		within = min(m.round()+answered, longestHeld)
 	}
-	at := s.timeOf(line)
-	return !at.IsZero() && s.since(at).Abs() < within
+	return s.within(s.timeOf(line), within)
 }
 
 // symptoms are lines of logs. The texts are those of k8s.io/cloud-provider, its apiserver and client-go, v0.36.
@@ -183,11 +187,10 @@ func (s *Snapshot) etcdFull(controlPlane string) []finding.Finding {
 		return nil
 	}
 	for _, n := range s.Nodes {
-		for _, component := range []string{components.Etcd, components.APIServer, components.ControllerManager, components.Scheduler} {
+		for _, component := range components.Static() {
 			pod := component + "-" + n.Name
 			for _, line := range slices.Backward(s.Components.Logs[pod]) {
-				at := s.timeOf(line)
-				if at.IsZero() || s.since(at).Abs() > longestHeld || !etcdIsFull.MatchString(line) {
+				if !s.within(s.timeOf(line), longestHeld) || !etcdIsFull.MatchString(line) {
 					continue
 				}
 				f := finding.EtcdFull.New("", "pod "+pod+" logs: "+nodes.Shorten(line))
@@ -298,9 +301,7 @@ func refusedPods(v *view) []finding.Finding {
 				continue
 			}
 			f := id.New(m.object, "its pods are refused: "+nodes.Shorten(e.Message))
-			if _, f.Next = requests.Refuser(m.namespace, e.Message); f.Next == "" {
-				f.Next = requests.Warnings(m.namespace)
-			}
+			_, f.Next = requests.RefuserOrNamespace(m.namespace, e.Message)
 			list = append(list, f)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/api/redact"
+	"github.com/ccmadm/ccmadm/doctor/components"
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
 	"github.com/ccmadm/ccmadm/kubeadm/identity"
 	"github.com/ccmadm/ccmadm/machine"
@@ -44,7 +46,7 @@ func (h *looking) manifests() error {
 			return err
 		}
 		if err == nil {
-			err = readManifest(&m, data)
+			err = h.readManifest(&m, data)
 		}
 		if err != nil {
 			m.Error = finding.Clean(redact.Text(err.Error()))
@@ -55,7 +57,7 @@ func (h *looking) manifests() error {
 }
 
 // readManifest reads one as the kubelet does: with the form of a Pod of v1.
-func readManifest(m *diagnosis.HostManifest, data []byte) error {
+func (h *looking) readManifest(m *diagnosis.HostManifest, data []byte) error {
 	var pod corev1.Pod
 	if err := yaml.Unmarshal(data, &pod); err != nil {
 		return fmt.Errorf("it is no Pod: %w", err)
@@ -68,6 +70,9 @@ func readManifest(m *diagnosis.HostManifest, data []byte) error {
 	}
 	m.Pod = cmp.Or(pod.Namespace, metav1.NamespaceDefault) + "/" + pod.Name
 	m.Refers = apiReferences(&pod.Spec)
+	if pod.Name == components.APIServer {
+		h.serves = bindAddress(&pod.Spec)
+	}
 	if pod.Spec.HostNetwork {
 		m.Ports = hostPorts(&pod.Spec)
 	}
@@ -114,15 +119,36 @@ func hostPorts(s *corev1.PodSpec) []int {
 		for _, p := range c.Ports {
 			list = append(list, int(p.ContainerPort))
 		}
-		for _, arg := range slices.Concat(c.Command, c.Args) {
-			if port, is := strings.CutPrefix(arg, "--secure-port="); is {
-				if n, err := strconv.Atoi(port); err == nil && n > 0 {
-					list = append(list, n)
-				}
+		for _, port := range valuesOf(&c, "--secure-port=") {
+			if n, err := strconv.Atoi(port); err == nil && n > 0 {
+				list = append(list, n)
 			}
 		}
 	}
 	return list
+}
+
+// bindAddress is the address of this machine at which a static pod listens: that of --bind-address, or else a loopback one, since it is all.
+func bindAddress(s *corev1.PodSpec) string {
+	for _, c := range s.Containers {
+		for _, text := range valuesOf(&c, "--bind-address=") {
+			if addr, err := netip.ParseAddr(text); err == nil && !addr.IsUnspecified() {
+				return addr.String()
+			}
+		}
+	}
+	return "127.0.0.1"
+}
+
+// valuesOf are those of a flag on a container's command line, as kubeadm writes it: --NAME=VALUE.
+func valuesOf(c *corev1.Container, flag string) []string {
+	var values []string
+	for _, arg := range slices.Concat(c.Command, c.Args) {
+		if value, is := strings.CutPrefix(arg, flag); is {
+			values = append(values, value)
+		}
+	}
+	return values
 }
 
 // certificates reads the ends of those that kubeadm and ccmadm made, and of the kubelet's.

@@ -26,8 +26,9 @@ type looking struct {
 	seen    *diagnosis.Host
 	notSeen []diagnosis.NotSeen
 	kubelet kubeletConfig
-	young   bool // the kubelet has just been started, and may not have come as far as its Node
-	settled bool // it has had the time to write its Node's status after the machine was booted
+	serves  string // the address at which its own API server listens, by the static pod
+	young   bool   // the kubelet has just been started, and may not have come as far as its Node
+	settled bool   // it has had the time to write its Node's status after the machine was booted
 	node    *corev1.Node
 }
 

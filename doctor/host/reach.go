@@ -10,9 +10,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/yaml"
-
 	"github.com/ccmadm/ccmadm/api/finding"
 	"github.com/ccmadm/ccmadm/doctor/components"
 	"github.com/ccmadm/ccmadm/doctor/diagnosis"
@@ -57,30 +54,13 @@ func (h *looking) ownServer(ctx context.Context) int {
 		if len(wants) == 0 {
 			wants = []int{6443}
 		}
-		at := h.bound(m.File)
 		for _, p := range h.seen.Ports {
-			if slices.Contains(wants, p.Port) && (p.PID == 0 || p.Program == components.APIServer) && h.ready(ctx, at, p.Port) {
+			if slices.Contains(wants, p.Port) && (p.PID == 0 || p.Program == components.APIServer) && h.ready(ctx, h.serves, p.Port) {
 				return p.Port
 			}
 		}
 	}
 	return 0
-}
-
-// bound is the address of this machine at which a static pod listens: by its --bind-address, or else at all of them.
-func (h *looking) bound(manifest string) string {
-	var pod corev1.Pod
-	if data, err := h.Read(manifest); err == nil && yaml.Unmarshal(data, &pod) == nil {
-		for _, c := range pod.Spec.Containers {
-			for _, arg := range slices.Concat(c.Command, c.Args) {
-				text, is := strings.CutPrefix(arg, "--bind-address=")
-				if addr, err := netip.ParseAddr(text); is && err == nil && !addr.IsUnspecified() {
-					return addr.String()
-				}
-			}
-		}
-	}
-	return "127.0.0.1"
 }
 
 // ready tells whether an API server of this machine does its work. One that lets nobody ask without credentials may, and one that is busy

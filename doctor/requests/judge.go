@@ -144,11 +144,6 @@ type refuser struct {
 // before is what stands in front of an answer of the API server: in Events of controllers, and where it is an error of its own.
 var before = regexp.MustCompile(`^(?:Error creating: )?(?:Internal error occurred: )?`)
 
-// Warnings shows what was refused in a namespace, and else went wrong there.
-func Warnings(namespace string) string {
-	return "kubectl -n " + namespace + " get events --field-selector type=Warning"
-}
-
 // Refuser is the object that refuses a write in a namespace, by the API server's words, and what shows it or lets the write through. Both
 // are empty where the words are others.
 func Refuser(namespace, message string) (object, next string) {
@@ -162,11 +157,10 @@ func Refuser(namespace, message string) (object, next string) {
 	return "", ""
 }
 
-// refuses is what has refused a write; of what is not known, its namespace is.
-func refuses(r *Refusal) (object, next string) {
-	object, next = Refuser(metav1.NamespaceSystem, r.Message)
-	if object == "" {
-		return "Namespace/" + metav1.NamespaceSystem, Warnings(metav1.NamespaceSystem)
+// RefuserOrNamespace is the same. Where the words are others, it is the namespace, and what shows its warnings.
+func RefuserOrNamespace(namespace, message string) (object, next string) {
+	if object, next = Refuser(namespace, message); object == "" {
+		return "Namespace/" + namespace, "kubectl -n " + namespace + " get events --field-selector type=Warning"
 	}
 	return object, next
 }
@@ -175,14 +169,14 @@ func refused(all []Refusal) []finding.Finding {
 	var list []finding.Finding
 	done := map[string]bool{}
 	for i := range all {
-		object, next := refuses(&all[i])
+		object, next := RefuserOrNamespace(metav1.NamespaceSystem, all[i].Message)
 		if done[object] {
 			continue
 		}
 		done[object] = true
 		var writes []string
 		for _, other := range all[i:] {
-			if of, _ := refuses(&other); of == object {
+			if of, _ := RefuserOrNamespace(metav1.NamespaceSystem, other.Message); of == object {
 				writes = add(writes, other.Write)
 			}
 		}
