@@ -55,7 +55,7 @@ func CloseAbandoned(ctx context.Context, r *Run) error {
 // SayClosed names a run that this one closes in the journal. An apply with another command line may have had settings that have not
 // reached the cluster's record, and this run goes by the record.
 func SayClosed(r *Run, last *journal.Run) {
-	if last.Command == "apply" && last.Line != r.Line {
+	if last.Command == journal.CommandApply && last.Line != r.Line {
 		r.Sayf("run %d of the journal, %s, was cut short or failed: closed. The cluster agrees with its record. "+
 			"Settings that run %[1]d did not write into the record are not applied: repeat its command to apply them",
 			last.ID, cmp.Or(last.Line, "ccmadm apply with the flags of that run"))

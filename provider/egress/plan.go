@@ -20,6 +20,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ccmadm/ccmadm/api/nodestatus"
@@ -240,11 +241,10 @@ func (in Inputs) controlPlanes() map[netip.Addr]bool {
 		are[ip] = true
 	}
 	for _, n := range in.Nodes {
-		if _, labelled := n.Labels[v1alpha1.ControlPlaneLabel]; !labelled {
-			continue
-		}
-		for _, ip := range nodestatus.InternalIPs(n) {
-			are[ip] = true
+		if metav1.HasLabel(n.ObjectMeta, v1alpha1.ControlPlaneLabel) {
+			for _, ip := range nodestatus.InternalIPs(n) {
+				are[ip] = true
+			}
 		}
 	}
 	return are

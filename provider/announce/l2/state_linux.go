@@ -286,7 +286,7 @@ func (l *Announcer) claims(now quorum.Instant) []announce.Claim {
 	if len(l.unable) == 0 {
 		return claims
 	}
-	others := map[list][]string{}
+	others := map[quorum.List][]string{}
 	unable := map[netip.Addr]quorum.Instant{} // without those that are claimed no more
 	for i, c := range claims {
 		again, is := l.unable[c.Address]
@@ -302,19 +302,10 @@ func (l *Announcer) claims(now quorum.Instant) []announce.Claim {
 	return claims
 }
 
-// list tells which lists are the same memory.
-type list struct {
-	first *string
-	names int
-}
-
 // without leaves out a Node. What comes of a list that claims share is shared, too: the quorum searches each list once, and a thousand claims
 // may share one of a thousand Nodes.
-func without(names []string, node string, known map[list][]string) []string {
-	if len(names) == 0 {
-		return nil
-	}
-	of := list{&names[0], len(names)}
+func without(names []string, node string, known map[quorum.List][]string) []string {
+	of := quorum.ListOf(names)
 	if _, is := known[of]; !is {
 		known[of] = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == node })
 	}

@@ -55,17 +55,18 @@ func (c Claim) preferred(able []string, steady map[string]time.Duration) (all, l
 	return all, lasting
 }
 
-// list tells lists of names apart that are not the same memory: comparing their names is the work that it is to save.
-type list struct {
+// List tells lists of names apart that are not the same memory: comparing their names is the work that it is to save.
+type List struct {
 	first *string
 	names int
 }
 
-func listOf(names []string) list {
+// ListOf is where a list of names is.
+func ListOf(names []string) List {
 	if len(names) == 0 {
-		return list{}
+		return List{}
 	}
-	return list{&names[0], len(names)}
+	return List{&names[0], len(names)}
 }
 
 // score is FNV-1a with MurmurHash3's finalizer, without which names that differ at their end have similar scores.

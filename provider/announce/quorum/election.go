@@ -29,9 +29,9 @@ func (c candidates) keeps() bool {
 // connections; only preferred Nodes take it from others. The others go to the Node with the highest score (rendezvous hashing: the death
 // of a Node moves what it had, and nothing else) of those that have not yet ceil(addresses/nodes)+1.
 func elect(all []candidates) map[netip.Addr]string {
-	nodes, counted := map[string]int{}, map[list]bool{} // with the number of addresses each has
+	nodes, counted := map[string]int{}, map[List]bool{} // with the number of addresses each has
 	for _, c := range all {
-		if l := listOf(c.names); !counted[l] {
+		if l := ListOf(c.names); !counted[l] {
 			counted[l] = true
 			for _, name := range c.names {
 				nodes[name] = 0
@@ -114,18 +114,18 @@ func (q *Member) Reconcile(now Instant, claims []Claim) {
 // choose elects by what this member hears of the others, and says so to those without a vote.
 func (q *Member) choose(now Instant, claims []Claim) {
 	all := make([]candidates, len(claims))
-	requested, able := q.requested(now), map[list][]string{}
+	requested, able := q.requested(now), map[List][]string{}
 	can := map[string]bool{q.self: !q.draining && !q.outvoted(now)}
 	for name := range q.peers {
 		can[name] = q.Alive(now, name) && !q.Draining(name)
 	}
 	for i, c := range claims {
-		names, known := able[listOf(c.Candidates)] // a thousand claims may share a list of a thousand Nodes
+		names, known := able[ListOf(c.Candidates)] // a thousand claims may share a list of a thousand Nodes
 		if len(c.Ending) > 0 {
 			names = c.able(can)
 		} else if !known {
 			names = c.able(can)
-			able[listOf(c.Candidates)] = names
+			able[ListOf(c.Candidates)] = names
 		}
 		all[i] = candidates{address: c.Address, owner: requested[c.Address].owner, names: names}
 		all[i].preferred, all[i].returning = c.preferred(names, q.steady(now, c, names))

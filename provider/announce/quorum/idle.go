@@ -79,9 +79,9 @@ func (q *Member) awaited(claims []Claim) []string {
 	if !q.counts(q.self) {
 		return awaited
 	}
-	seen := map[list]bool{}
+	seen := map[List]bool{}
 	for _, c := range claims {
-		if l := listOf(c.Candidates); !seen[l] {
+		if l := ListOf(c.Candidates); !seen[l] {
 			seen[l] = true
 			awaited = append(awaited, c.Candidates...)
 		}

@@ -312,7 +312,7 @@ func (as *Assignment) tellKept(a *allocation) {
 		return
 	}
 	p := poolNamed(a.Pools, a.Claims[address].Pool)
-	if p == nil || p.hosts == nil || !p.hosts.Contains(hostPart(address, int(p.Spec.DynamicPrefix.Length))) {
+	if p == nil || !p.hasHost(address) {
 		return
 	}
 	is := "not usable"

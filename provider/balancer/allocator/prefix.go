@@ -99,6 +99,11 @@ func (p *Pool) under(address netip.Addr) (netip.Addr, bool) {
 	return next, p.hosts.Contains(host) && p.Set.Contains(next)
 }
 
+// hasHost reports whether the address has a host part of the pool, under whatever prefix.
+func (p *Pool) hasHost(address netip.Addr) bool {
+	return p.hosts != nil && address.Is6() && p.hosts.Contains(hostPart(address, int(p.Spec.DynamicPrefix.Length)))
+}
+
 // hostPart has zeros in place of the prefix of that length.
 func hostPart(address netip.Addr, length int) netip.Addr {
 	bits, network := address.As16(), netip.PrefixFrom(address, length).Masked().Addr().As16()

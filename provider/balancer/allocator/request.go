@@ -198,16 +198,15 @@ func (as *Assignment) requestedUnder(a *allocation, published netip.Addr) bool {
 // which may have been released or lost, is of no other pool.
 func (a *allocation) sameHost(own, other netip.Addr) bool {
 	p := poolNamed(a.Pools, a.Claims[own].Pool)
-	if p == nil || p.hosts == nil || !own.Is6() || !other.Is6() {
+	if p == nil || !p.hasHost(own) || !other.Is6() {
 		return false
 	}
 	if c := a.Claims[other]; c != nil && c.Pool != p.Name {
 		return false
 	}
 	length := int(p.Spec.DynamicPrefix.Length)
-	host := hostPart(own, length)
 	in := PoolOf(a.Pools, other)
-	return hostPart(other, length) == host && p.hosts.Contains(host) && (in == nil || in == p)
+	return hostPart(other, length) == hostPart(own, length) && (in == nil || in == p)
 }
 
 // lostClaims are what claims of the published IPv6 addresses of a Service would say, which may have been lost.
@@ -245,7 +244,7 @@ func (as *Assignment) formerPool(s *Snapshot, address netip.Addr) *Pool {
 	var found *Pool
 	for _, p := range s.Pools {
 		switch {
-		case p.hosts == nil || !p.hosts.Contains(hostPart(address, int(p.Spec.DynamicPrefix.Length))) || !as.mayBeOf(p, s):
+		case !p.hasHost(address) || !as.mayBeOf(p, s):
 		case found != nil:
 			return nil
 		default:
