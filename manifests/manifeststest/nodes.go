@@ -4,7 +4,31 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 )
+
+// Node makes one that is Ready, with an InternalIP and without the taint that an admission plugin gives to each new one.
+func Node(t testing.TB, client kubernetes.Interface, name, address string) {
+	t.Helper()
+	nodes := client.CoreV1().Nodes()
+	node, err := nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}
+	if node, err = nodes.UpdateStatus(t.Context(), node, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	node.Spec.Taints = nil
+	if _, err = nodes.Update(t.Context(), node, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // noNodes has kube-apiserver reach Nodes, pods and webhooks by a proxy at a socket that there is not.
 const noNodes = `apiVersion: apiserver.k8s.io/v1beta1

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/ccmadm/ccmadm/api/v1alpha1"
+	"github.com/ccmadm/ccmadm/manifests/manifeststest"
 	"github.com/ccmadm/ccmadm/provider/agents"
 	"github.com/ccmadm/ccmadm/provider/balancer/allocator"
 	"github.com/ccmadm/ccmadm/provider/balancer/evaluation"
@@ -133,20 +134,7 @@ func (c *cluster) clean() {
 
 func (c *cluster) node(name, address string) {
 	c.Helper()
-	nodes := c.client.CoreV1().Nodes()
-	node, err := nodes.Create(c.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-	if err != nil {
-		c.Fatal(err)
-	}
-	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}
-	if node, err = nodes.UpdateStatus(c.Context(), node, metav1.UpdateOptions{}); err != nil {
-		c.Fatal(err)
-	}
-	node.Spec.Taints = nil // those of the admission plugin
-	if _, err = nodes.Update(c.Context(), node, metav1.UpdateOptions{}); err != nil {
-		c.Fatal(err)
-	}
+	manifeststest.Node(c, c.client, name, address)
 }
 
 // announce is the agent of n1: it reports all claims that are not released.

@@ -119,20 +119,7 @@ func (c *cluster) install() {
 
 func (c *cluster) node(name, address string) {
 	c.Helper()
-	nodes := c.Client.CoreV1().Nodes()
-	node, err := nodes.Create(c.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-	if err != nil {
-		c.Fatal(err)
-	}
-	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}}
-	if node, err = nodes.UpdateStatus(c.Context(), node, metav1.UpdateOptions{}); err != nil {
-		c.Fatal(err)
-	}
-	node.Spec.Taints = nil // those of the admission plugin
-	if _, err = nodes.Update(c.Context(), node, metav1.UpdateOptions{}); err != nil {
-		c.Fatal(err)
-	}
+	manifeststest.Node(c, c.Client, name, address)
 }
 
 // file writes a file of the test, and returns its path.
